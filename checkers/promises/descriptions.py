@@ -21,6 +21,9 @@ Violations:
 - ``gauge-otherwise``: a metric that operators are woken by (UnderReplicatedPartitions,
   OfflinePartitionsCount, ActiveControllerCount, ...) has another value than follows from what
   ZooKeeper holds, and keeps it for seconds: in the end, and while followers lag on purpose;
+- ``producer-id-twice``: a broker gives a new producer an id that is in a log already, or that
+  another broker gives as well (InitProducerId, ZkProducerIdManager): the second one's records are
+  taken for the first one's again;
 - ``brokers-disagree``: where nobody else knows, two brokers describe the cluster or a topic
   differently.
 
@@ -64,7 +67,8 @@ _NEWEST: Final = "DescribeCluster"
 _MOVES: Final = "ListPartitionReassignments"
 _OLDER: Final = ("Metadata", _LOGS, _MOVES, _GROUPS)
 """Who serves DescribeCluster (KIP-700) serves these as well, and each has something to tell."""
-_OWN: Final = (_LOGS, _PRODUCERS, _GAUGES, _GROUPS)
+_IDS: Final = "InitProducerId"
+_OWN: Final = (_LOGS, _PRODUCERS, _GAUGES, _GROUPS, _IDS)
 """What each broker says of itself."""
 _CONTROLLER: Final = "controller"
 
@@ -85,7 +89,7 @@ def check(history: History) -> Outcome:
     for row in truths:
         if row["told"] != row["truth"]:
             outcome.add(_finding(row))
-    for finding in _disagreements(answered):
+    for finding in (*_disagreements(answered), *_ids_given_twice(history, answered)):
         outcome.add(finding)
     return outcome
 
@@ -163,6 +167,22 @@ def _disagreements(answered: Sequence[Row]) -> Iterator[Finding]:
             yield _made("brokers-disagree", other, says)
 
 
+def _ids_given_twice(history: History, answered: Sequence[Row]) -> Iterator[Finding]:
+    given = [row for row in answered if row["api"] == _IDS]
+    if not given:
+        return
+    taken: dict[tuple[str, int, str], str] = {}
+    for folder in history.rows("log_folder"):
+        for one in folder["producers"] or ():
+            key = (folder["arm"], folder["trial"], str(one["producer_id"]))
+            taken[key] = f"it is in the log of {folder['topic']}-{folder['partition']}"
+    for row in sorted(given, key=lambda row: int(row["node"])):
+        key = (row["arm"], row["trial"], str(row["told"]))
+        if key in taken:
+            yield _made("producer-id-twice", row, f"{_what(row)}: {row['told']}; {taken[key]}")
+        taken[key] = f"node {row['node']} gives it, too"
+
+
 def _finding(row: Row) -> Finding:
     of_cluster = row["api"] == "Metadata" and not row["name"]
     rule = "cluster-otherwise" if of_cluster else _RULES[row["api"]]
@@ -194,6 +214,7 @@ PROMISE: Final = Promise(
         "producers-otherwise": "A leader knows each producer's last batch.",
         "moves-otherwise": "Those topics are listed as being moved that are.",
         "gauge-otherwise": "Metrics count partitions as they are, and who is missing there.",
+        "producer-id-twice": "A producer id is given once.",
         "brokers-disagree": "All brokers describe the cluster and its topics in the same way.",
     },
     evidence={TOLD: "of nodes that ran at the final read"},

@@ -5,8 +5,9 @@ What ``kafka-configs --describe``, ``kafka-log-dirs``, ``kafka-reassign-partitio
 brokers and topics show comes from answers that no producer or consumer asks for. So each running
 node is asked for all of them, past its proxy, and each value is written down beside what ZooKeeper,
 or its own folders, held before and after: a truth that changed meanwhile is none. Of groups nobody
-holds one but who coordinates them (`checkers.promises.groups.listed_groups`). Their metrics go with
-it (`harness.cluster.gauges`).
+holds one but who coordinates them (`checkers.promises.groups.listed_groups`). Each is asked for a
+producer id as well, which nobody may have had before. Their metrics go with it
+(`harness.cluster.gauges`).
 
 Rows: ``described``, one a value (`checkers.promises.descriptions` judges them).
 """
@@ -17,6 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from faults.protocol import Capability, Link, View
 from harness.cluster.ask import NoAnswer, ask, error_name, request
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S: Final = 10.0
 _TIMEOUT_MS: Final = 8_000
+_TRANSACTION_MS: Final = 60_000
+"""Of transactions, of which none is begun: to be said all the same."""
 _TOPIC_RESOURCE: Final = 2
 _OF_THE_TOPIC: Final = 1
 """ConfigSource DYNAMIC_TOPIC_CONFIG: set for the topic itself."""
@@ -43,6 +48,7 @@ _VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.DESCRIBE_PRODUCERS: 0,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
     ApiKey.LIST_GROUPS: 0,
+    ApiKey.INIT_PRODUCER_ID: 0,
 }
 """The oldest version that says what is needed. Who does not serve it is not asked."""
 
@@ -247,9 +253,22 @@ def _ask(
             fields, read = {"topics": asked}, _producers
         case ApiKey.LIST_GROUPS:
             fields, read = {}, _groups
+        case ApiKey.INIT_PRODUCER_ID:
+            fields, read = (
+                {"transactional_id": None, "transaction_timeout": _TRANSACTION_MS},
+                _producer_id,
+            )
         case _:
             fields, read = {"timeout": _TIMEOUT_MS, "topics": None}, _reassignments
-    for key, value in read(ask(address, request(api, _VERSIONS[api], **fields), _TIMEOUT_S)):
+    # Who fetches its first block of producer ids in the background has none at first (KIP-730).
+    patient = stop_after_delay(_TIMEOUT_S if api == ApiKey.INIT_PRODUCER_ID else 0)
+    tries = Retrying(
+        stop=patient, wait=wait_fixed(0.1), retry=retry_if_exception_type(NoAnswer), reraise=True
+    )
+    told = tries(
+        lambda: list(read(ask(address, request(api, _VERSIONS[api], **fields), _TIMEOUT_S)))
+    )
+    for key, value in told:
         if api != ApiKey.DESCRIBE_LOG_DIRS or key[0].rpartition("-")[0] in topics:
             yield key, value
 
@@ -321,6 +340,11 @@ def _groups(answer: Any) -> Told:
     yield ("", "groups"), str(len(answer.groups))
     for group in answer.groups:
         yield (str(group.group_id), "protocol type"), str(group.protocol_type)
+
+
+def _producer_id(answer: Any) -> Told:
+    _sound(answer.error_code)
+    yield ("", "new producer id"), str(int(answer.producer_id))
 
 
 def _reassignments(answer: Any) -> Told:

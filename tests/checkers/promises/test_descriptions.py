@@ -26,6 +26,7 @@ OWN = {
 }
 GROUPS = ("ListGroups", "", "groups")
 """How many each coordinates."""
+NEW_ID = ("InitProducerId", "", "new producer id")
 GAUGE = ("MBeans", "", "UnderReplicatedPartitions")
 PRODUCER = ("DescribeProducers", "t-0", "producer 9")
 Key = tuple[str, str, str]
@@ -55,6 +56,7 @@ def sound(story: Story, changed: dict[tuple[int, Key], str | None], *, known: bo
         for key, truth in OWN.items():
             tell(story, node, key, changed.get((node, key), truth), truth=truth, known=True)
         tell(story, node, GROUPS, str(node))
+        tell(story, node, NEW_ID, changed.get((node, NEW_ID), str(1000 * node)))
     tell(story, 1, PRODUCER, changed.get((1, PRODUCER), "epoch 1, sequence 39"))
     tell(story, 1, GAUGE, changed.get((1, GAUGE), "3"), truth="3", known=True)
     listed = ("ListPartitionReassignments", "", "topics that move")
@@ -75,6 +77,8 @@ LIES: dict[str, tuple[int, Key, str | None, str]] = {
     "a setting left out": (
         2, ("DescribeConfigs", "t", "min.insync.replicas"), None, "settings-otherwise",
     ),
+    "an id that is in a log": (2, NEW_ID, "9", "producer-id-twice"),
+    "an id that another gives": (2, NEW_ID, "1000", "producer-id-twice"),
     "another size": (2, ("DescribeLogDirs", "t-0", "bytes"), "4001", "log-otherwise"),
     "behind itself": (2, ("DescribeLogDirs", "t-0", "offset lag"), "3", "log-otherwise"),
     "another sequence": (1, PRODUCER, "epoch 1, sequence 38", "producers-otherwise"),
@@ -91,7 +95,7 @@ def test_a_sound_history(story: Any) -> Asks:
     outcome = yield sound(story, {})
     assert not outcome.counts
     assert not outcome.unknowns
-    assert outcome.evidence[story.arm, 0, TOLD] == 23
+    assert outcome.evidence[story.arm, 0, TOLD] == 25
 
 
 @pytest.mark.parametrize("lie", LIES)
