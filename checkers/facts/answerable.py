@@ -30,7 +30,11 @@ ERRORS: Final[Mapping[str, tuple[int, ...]]] = {
             *(*_PARTITION, 2, 5, 10, 18, 19, 20, 21, 32, 43, 44, 45, 46, 47, 53, 59, 76, 87),
             *(89, 90),
         ),
-        "fetch": (*_PARTITION, *_EPOCH, 1, 2, 5, 9, 43, 70, 71, 76, 78, 103, 109),
+        # To a member of a group a poll also tells what its coordinator said.
+        "fetch": (
+            *(*_PARTITION, *_EPOCH, 1, 2, 5, 9, 43, 70, 71, 76, 78, 103, 109),
+            *(*_GROUP, *_MEMBER),
+        ),
         "commit": _COMMIT,
         "committed": _ASK,
         "group_step": (*_COMMIT, *_ASK, 23, 26, 27, 68, 79, 81),

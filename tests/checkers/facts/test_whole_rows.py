@@ -56,6 +56,12 @@ ANSWERS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "a server that knows no more": ("produce", {**REFUSED, "type": "info", "error": -1}, False),
     "a group that moved": ("commit", {"type": "fail", "error": 16}, False),
     "a leader's error of a group": ("commit", {"type": "fail", "error": 6}, True),
+    "a poll that tells what a coordinator said": (
+        "fetch",
+        {"type": "fail", "error": 27, "poll": 1},
+        False,
+    ),
+    "a poll that tells a producer's error": ("fetch", {"type": "fail", "error": 19}, True),
     "refused, and told where": (
         "listed_offset",
         {"type": "fail", "error": 6, "offset": 4},
