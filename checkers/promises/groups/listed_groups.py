@@ -37,6 +37,8 @@ RULE: Final = "listed-otherwise"
 LISTED: Final = "groups that a coordinator is to list, or not to"
 API: Final = "ListGroups"
 _BY: Final = ["arm", "trial", "group"]
+_COMMITS: Final = ("commit", "raise")
+_REMOVALS: Final = ("delete", "clear")
 _COLUMNS: Final = (*_BY, "step", "type", "node", "invoke_t", "t", "sure")
 Node = tuple[str, int, int]
 Row = Mapping[str, Any]
@@ -88,26 +90,29 @@ def _lists(history: History) -> dict[Node, _List]:
 
 def _lives(history: History) -> list[Row]:
     """Groups for which a commit was acknowledged: ``gone_t``, when they were deleted, ``tried_t``,
-    when somebody first tried to; ``vague``, how many commits may have come late or are to be kept
-    for a time only, or are in topics that were deleted."""
+    when somebody first tried to; ``vague``, how many commits may have come late, are to be kept for
+    a time only, or are in topics that were deleted (of a group without members: any topic)."""
+    gone = [
+        {"arm": arm, "trial": trial, "topic": topic, "gone": 1}
+        for arm, trial, topic in deletion_steps(history)
+    ]
+    deleted = history.table(gone, "arm string, trial int, topic string, gone bigint")
     frames = []
     if history.has("group_step"):
-        steps = history.frame("group_step").where("step in ('commit', 'delete', 'clear')")
-        frames.append(steps.withColumn("sure", F.col("keep_ms").isNull()).select(*_COLUMNS))
+        steps = history.frame("group_step").where(f"step in {_COMMITS} or step in {_REMOVALS}")
+        trials = deleted.drop("topic").distinct()
+        steps = steps.join(F.broadcast(trials), ["arm", "trial"], "left")
+        sure = F.col("keep_ms").isNull() & F.col("gone").isNull()
+        frames.append(steps.withColumn("sure", sure).select(*_COLUMNS))
     if history.has("commit"):
         commits = history.frame("commit").where("offset >= 0")
-        gone = [
-            {"arm": arm, "trial": trial, "topic": topic, "gone": 1}
-            for arm, trial, topic in deletion_steps(history)
-        ]
-        deleted = history.table(gone, "arm string, trial int, topic string, gone bigint")
         commits = commits.join(F.broadcast(deleted), ["arm", "trial", "topic"], "left")
         commits = commits.withColumn("step", F.lit("commit"))
         frames.append(commits.withColumn("sure", F.col("gone").isNull()).select(*_COLUMNS))
     if not frames:
         return []
     rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-    ok, commit = F.col("type") == "ok", F.col("step") == "commit"
+    ok, commit = F.col("type") == "ok", F.expr(f"step in {_COMMITS}")
     lives = rows.where("group is not null").groupBy(*_BY)
     found = lives.agg(
         F.min(F.when(commit & ok, F.col("t"))).alias("kept_t"),

@@ -48,6 +48,20 @@ CASES = {
     "as it is": (story, lambda s: (lists(s, 2, *both()), lists(s, 1)), 0),
     "one is missing": (story, lambda s: lists(s, 2, READERS), 1),
     "one with members is missing": (story, lambda s: lists(s, 2, GROUP), 1),
+    "one whose position is raised is missing": (
+        story,
+        lambda s: (step(s, 11_000, "raise", "raised", offset=4), lists(s, 2, *both())),
+        1,
+    ),
+    "one without members whose topic may be gone": (
+        story,
+        lambda s: (
+            step(s, 11_000, "raise", "raised", offset=4),
+            s.add("topic_deletion", 20_000, topic="u", step="requested"),
+            lists(s, 2, *both()),
+        ),
+        0,
+    ),
     "all are missing": (story, lambda s: lists(s, 2), 2),
     "by another": (story, lambda s: (lists(s, 2, *both()), lists(s, 1, GROUP)), 1),
     "one that nobody knows, by another": (story, lambda s: lists(s, 1, "of somebody"), 1),
