@@ -16,10 +16,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
-
-from kio.static.primitive import i32Timedelta
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
@@ -121,8 +118,8 @@ class GroupAbsent(AskEach):
             who |= {"generation_id": member.generation, "assignments": [assigned]}
         elif step == ENTER:
             who |= {
-                "session_timeout": _time(self._params.session_ms),
-                "rebalance_timeout": _time(self._params.rebalance_ms),
+                "session_timeout": self._params.session_ms,
+                "rebalance_timeout": self._params.rebalance_ms,
                 "protocol_type": "consumer",
                 "protocols": [{"name": "range", "metadata": b""}],
             }
@@ -166,7 +163,3 @@ class GroupAbsent(AskEach):
         asked: _Asked = channel.tag
         about = {**self._about(channel, asked.step), "offset": -1, **fields}
         self.recorder.complete("group_step", asked.op, outcome, asked.invoke_t, t, **about)
-
-
-def _time(ms: int) -> i32Timedelta:
-    return i32Timedelta.parse(timedelta(milliseconds=ms))

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
-
-from kio.static.primitive import i32Timedelta
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
@@ -68,7 +65,6 @@ class GroupCouple(AskEach):
     def __init__(self, spec: WorkloadSpec, params: Params) -> None:
         super().__init__(spec, params)
         self._group = params.group
-        self._stays = i32Timedelta.parse(timedelta(milliseconds=params.stays_ms))
         self._stays_ms = params.stays_ms
         self._members = (_Member(), _Member())
         self._firsts: dict[int, Channel] = {}
@@ -98,7 +94,7 @@ class GroupCouple(AskEach):
             more: dict[str, Any] = {"generation_id": mine.generation, "assignments": []}
         else:
             more = {
-                **{"session_timeout": self._stays, "rebalance_timeout": self._stays},
+                **{"session_timeout": self._stays_ms, "rebalance_timeout": self._stays_ms},
                 **{"protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}]},
             }
         entity = build(request, group_id=self._group, **who, **more)

@@ -26,10 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
-
-from kio.static.primitive import i32Timedelta
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
@@ -202,12 +199,11 @@ class GroupKeeper(AskEach):
             topics = [{"name": name, "partition_indexes": [0]}]
             entity = build(request, group_id=asked.group, topics=topics)
         elif asked.step in (JOIN, ENTER):
-            session = i32Timedelta.parse(timedelta(milliseconds=asked.keep_ms or 0))
             entity = build(
                 request,
                 group_id=asked.group,
-                session_timeout=session,
-                rebalance_timeout=session,
+                session_timeout=asked.keep_ms or 0,
+                rebalance_timeout=asked.keep_ms or 0,
                 member_id=self._member if asked.step == ENTER else "",
                 protocol_type="consumer",
                 protocols=[{"name": "range", "metadata": b""}],

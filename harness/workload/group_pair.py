@@ -17,10 +17,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
-
-from kio.static.primitive import i32Timedelta
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
@@ -144,8 +141,8 @@ class GroupPair(AskEach):
         if asked.step == ENTER:
             silent_ms = self._params.stays_ms if asked.is_hosts else self._params.session_ms
             who |= {
-                "session_timeout": _time(silent_ms),
-                "rebalance_timeout": _time(self._params.stays_ms),
+                "session_timeout": silent_ms,
+                "rebalance_timeout": self._params.stays_ms,
                 "protocol_type": "consumer",
                 "protocols": [{"name": "range", "metadata": b""}],
             }
@@ -246,10 +243,6 @@ class GroupPair(AskEach):
         asked: _Asked = channel.tag
         about = {**self._about(channel, asked), "offset": asked.offset, **fields}
         self.recorder.complete("group_step", asked.op, outcome, asked.invoke_t, t, **about)
-
-
-def _time(ms: int) -> i32Timedelta:
-    return i32Timedelta.parse(timedelta(milliseconds=ms))
 
 
 def _error(step: str, answer: Any) -> int:
