@@ -90,8 +90,9 @@ def _lists(history: History) -> dict[Node, _List]:
 
 def _lives(history: History) -> list[Row]:
     """Groups for which a commit was acknowledged: ``gone_t``, when they were deleted, ``tried_t``,
-    when somebody first tried to; ``vague``, how many commits may have come late, are to be kept for
-    a time only, or are in topics that were deleted (of a group without members: any topic)."""
+    when somebody first tried to; ``vague``, how many commits may have come late; ``brief``, how many
+    are to be kept for a time only, or in topics that were deleted (of a group without members: any
+    topic)."""
     gone = [
         {"arm": arm, "trial": trial, "topic": topic, "gone": 1}
         for arm, trial, topic in deletion_steps(history)
@@ -116,7 +117,8 @@ def _lives(history: History) -> list[Row]:
     lives = rows.where("group is not null").groupBy(*_BY)
     found = lives.agg(
         F.min(F.when(commit & ok, F.col("t"))).alias("kept_t"),
-        F.count(F.when(commit & (~F.col("sure") | (F.col("type") == "info")), 1)).alias("vague"),
+        F.count(F.when(commit & (F.col("type") == "info"), 1)).alias("vague"),
+        F.count(F.when(commit & ~F.col("sure"), 1)).alias("brief"),
         F.min(F.when(~commit, F.col("invoke_t"))).alias("tried_t"),
         F.min(F.when(~commit & ok, F.col("t"))).alias("gone_t"),
         F.min_by("node", F.when(~commit & ok, F.col("t"))).alias("by"),
@@ -126,11 +128,11 @@ def _lives(history: History) -> list[Row]:
 
 def _is_there(history: History, life: Row | None, t: int) -> bool | None:
     """None: nobody knows."""
-    if life is None or life["vague"]:
+    if life is None or life["brief"]:
         return None
     if life["tried_t"] is None:
         return True
-    if life["gone_t"] is None or t < life["gone_t"] + SURE_NS:
+    if life["vague"] or life["gone_t"] is None or t < life["gone_t"] + SURE_NS:
         return None
     return None if was_replaced(history, life, life["by"], life["gone_t"]) else False
 

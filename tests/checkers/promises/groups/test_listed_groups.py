@@ -104,6 +104,11 @@ CASES = {
         lambda s: (step(s, 11_000, "commit", DELETED, type="info"), lists(s, 2, *both(DELETED))),
         0,
     ),
+    "a commit may come late to who keeps it anyhow": (
+        story,
+        lambda s: (step(s, 11_000, "commit", GROUP, type="info"), lists(s, 2, READERS)),
+        1,
+    ),
     "too early to know": (lambda: story(t=39_000), lambda s: lists(s, 2), 0),
     "nobody leads": (lambda: story(leader=-1), lambda s: lists(s, 2), 0),
     "no answer": (story, lambda s: lists(s, 2, error="14"), 0),
