@@ -90,9 +90,9 @@ def _lists(history: History) -> dict[Node, _List]:
 
 def _lives(history: History) -> list[Row]:
     """Groups for which a commit was acknowledged: ``gone_t``, when they were deleted, ``tried_t``,
-    when somebody first tried to; ``vague``, how many commits may have come late; ``brief``, how many
-    are to be kept for a time only, or in topics that were deleted (of a group without members: any
-    topic)."""
+    when somebody first tried to; ``vague``, how many commits may have come late; ``brief``, how
+    many are to be kept for a time only, or in topics that were deleted (of a group without members:
+    any topic)."""
     gone = [
         {"arm": arm, "trial": trial, "topic": topic, "gone": 1}
         for arm, trial, topic in deletion_steps(history)
