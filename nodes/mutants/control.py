@@ -316,4 +316,13 @@ CONTROL: Final = (
         rule="dead-made-in-sync",
         breaks={"first_in_sync": _all_of_them},
     ),
+    Mutant(
+        name="forget-deletions-at-failover",
+        says="a new controller knows of deletions under way, and does nothing for them",
+        stands_for="KAFKA-2937: topics that are marked for deletion and never go",
+        scenario="topic-deletion",
+        found_by="recovery",
+        rule="never-ended",
+        breaks={"goes_on_with_deletions": no},
+    ),
 )
