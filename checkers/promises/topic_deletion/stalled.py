@@ -1,0 +1,103 @@
+"""Deletions that nothing stands in the way of, for `checkers.promises.topic_deletion`.
+
+A deletion waits for whoever has replicas of the topic. When all of them are registered and a
+controller is in office nothing is left to wait for, and nobody else reminds it: the controller
+itself goes on, as a broker comes back (KafkaController.onBrokerStartup) and as it takes office
+(onControllerFailover).
+
+- ``deletion-stalled``: for `LIMIT_NS` all brokers with replicas of it were registered, the same
+  controller was in office, no fault was in place, and the topic was still there. That it is gone
+  in the end, when another event has reminded the controller, makes it no better; one that is never
+  gone is for `checkers.promises.recovery`.
+
+Read from ZooKeeper's own log and the watch of deletions; times are used only as distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.faults import ASKING, faults_of
+from checkers.facts.office import in_order
+from checkers.facts.timeline import FOREVER
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+    from checkers.promises.topic_deletion import Deletion
+
+RULE: Final = "deletion-stalled"
+FREE: Final = "deletions that nothing stood in the way of"
+LIMIT_NS: Final = 15_000_000_000
+"""It takes some tenths of a second; five seconds were seen of Apache Kafka on a busy machine, whose
+broker had just come back."""
+_ASKING: Final = ASKING | {"delete-topic-away", "grow-topic"}
+"""What these do to brokers, besides asking for something, is in ZooKeeper's log."""
+Row = Mapping[str, Any]
+
+
+def stalled(history: History, outcome: Outcome, found: Sequence[Deletion]) -> Iterator[Finding]:
+    by_trial: dict[tuple[str, int], list[Row]] = {}
+    for row in in_order(history):
+        if row["what"] in ("broker", "controller", "topic"):
+            by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
+    for one in found:
+        rows = by_trial.get((one.arm, one.trial))
+        if rows is None or one.gone is None:
+            continue
+        spans = _free(rows, _disturbances(history, one), one.topic)
+        own = [
+            (max(begin, one.requested["t"]), min(end, one.gone["t"]))
+            for begin, end in spans
+            if begin < one.gone["t"] and end > one.requested["t"]
+        ]
+        outcome.saw(one.arm, one.trial, FREE, int(bool(own)))
+        begin, end = max(own, key=lambda span: span[1] - span[0], default=(0, 0))
+        if end - begin > LIMIT_NS:
+            yield _finding(one, begin, end)
+
+
+def _disturbances(history: History, one: Deletion) -> list[tuple[int, int]]:
+    of = faults_of(history, (one.arm, one.trial))
+    return [(fault.from_t, fault.to_t) for fault in of if fault.name not in _ASKING]
+
+
+def _free(
+    rows: Sequence[Row], disturbances: Sequence[tuple[int, int]], topic: str
+) -> Iterator[tuple[int, int]]:
+    """From one event to the next (ns), where nothing keeps the topic's replicas from being stopped.
+    Nothing changes between two events."""
+    edges: list[tuple[int, Row]] = [(t, {}) for span in disturbances for t in span]
+    edges.append((FOREVER, {}))
+    events = sorted([*((row["t"], row) for row in rows), *edges], key=lambda event: event[0])
+    registered, replicas = set[int](), set[int]()
+    controller: int | None = None
+    for (t, row), (until, _) in pairwise(events):
+        is_there = row.get("step") != "removed"
+        if row.get("what") == "broker":
+            (registered.add if is_there else registered.discard)(row["node"])
+        elif row.get("what") == "controller":
+            controller = row["node"] if is_there else None
+        elif row.get("topic") == topic:
+            replicas = replicas | {*(row["replicas"] or ())} if is_there else set()
+        is_whole = bool(replicas) and replicas <= registered and controller in registered
+        if is_whole and not any(begin <= t < end for begin, end in disturbances):
+            yield t, until
+
+
+def _finding(one: Deletion, begin: int, end: int) -> Finding:
+    return Finding(
+        RULE,
+        f"topic {one.topic} was to be deleted, and for {(end - begin) / 1e9:.1f} s every broker "
+        "with replicas of it was there, a controller was in office, and nothing was done",
+        one.arm,
+        one.trial,
+        (
+            Pick("topic_deletion", {"topic": one.topic}),
+            Pick("zk_write", {"what": "broker"}, to_t=begin, rows=3, last=True),
+            Pick("zk_write", {"what": "controller"}, to_t=begin, rows=1, last=True),
+        ),
+    )
