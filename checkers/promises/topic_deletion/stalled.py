@@ -1,16 +1,18 @@
 """Deletions that nothing stands in the way of, for `checkers.promises.topic_deletion`.
 
-A deletion waits for whoever has replicas of the topic. When all of them are registered and a
-controller is in office nothing is left to wait for, and nobody else reminds it: the controller
-itself goes on, as a broker comes back (KafkaController.onBrokerStartup) and as it takes office
+A deletion waits for whoever has replicas of the topic. When all of them are there and a controller
+is in office nothing is left to wait for, and nobody else reminds it: the controller itself goes on,
+as a broker comes back (KafkaController.onBrokerStartup) and as it takes office
 (onControllerFailover).
 
-- ``deletion-stalled``: for `LIMIT_NS` all brokers with replicas of it were registered, the same
-  controller was in office, no fault was in place, and the topic was still there. That it is gone
-  in the end, when another event has reminded the controller, makes it no better; one that is never
-  gone is for `checkers.promises.recovery`.
+- ``deletion-stalled``: for `LIMIT_NS` all brokers with replicas of it were registered and had been
+  seen ready since (one that comes up registers before it answers anybody), the same controller was
+  in office, no fault was in place, and the topic was still there. That it is gone in the end, when
+  another event has reminded the controller, makes it no better; one that is never gone is for
+  `checkers.promises.recovery`.
 
-Read from ZooKeeper's own log and the watch of deletions; times are used only as distances.
+Read from ZooKeeper's own log, the watch of deletions and what the harness saw of brokers; times are
+used only as distances.
 """
 
 from __future__ import annotations
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
 RULE: Final = "deletion-stalled"
 FREE: Final = "deletions that nothing stood in the way of"
 LIMIT_NS: Final = 15_000_000_000
-"""It takes some tenths of a second; five seconds were seen of Apache Kafka on a busy machine, whose
-broker had just come back."""
+"""It takes some tenths of a second, and seconds of Apache Kafka on a busy machine."""
 _ASKING: Final = ASKING | {"delete-topic-away", "grow-topic"}
 """What these do to brokers, besides asking for something, is in ZooKeeper's log."""
 Row = Mapping[str, Any]
@@ -43,6 +44,9 @@ def stalled(history: History, outcome: Outcome, found: Sequence[Deletion]) -> It
     by_trial: dict[tuple[str, int], list[Row]] = {}
     for row in in_order(history):
         if row["what"] in ("broker", "controller", "topic"):
+            by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
+    for row in history.rows("node_event"):
+        if row["event"] == "ready":
             by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
     for one in found:
         rows = by_trial.get((one.arm, one.trial))
@@ -73,17 +77,19 @@ def _free(
     edges: list[tuple[int, Row]] = [(t, {}) for span in disturbances for t in span]
     edges.append((FOREVER, {}))
     events = sorted([*((row["t"], row) for row in rows), *edges], key=lambda event: event[0])
-    registered, replicas = set[int](), set[int]()
+    there, replicas = set[int](), set[int]()
     controller: int | None = None
     for (t, row), (until, _) in pairwise(events):
         is_there = row.get("step") != "removed"
-        if row.get("what") == "broker":
-            (registered.add if is_there else registered.discard)(row["node"])
+        if row.get("event") == "ready":
+            there.add(row["node"])
+        elif row.get("what") == "broker":
+            there -= {row["node"]} if row["step"] != "set" else set()
         elif row.get("what") == "controller":
             controller = row["node"] if is_there else None
         elif row.get("topic") == topic:
             replicas = replicas | {*(row["replicas"] or ())} if is_there else set()
-        is_whole = bool(replicas) and replicas <= registered and controller in registered
+        is_whole = bool(replicas) and replicas <= there and controller in there
         if is_whole and not any(begin <= t < end for begin, end in disturbances):
             yield t, until
 

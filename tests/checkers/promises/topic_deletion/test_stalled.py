@@ -21,6 +21,11 @@ def zookeeper(told: Story, t: float, what: str, step: str, **fields: Any) -> Non
     told.add("zk_write", t, what=what, step=step, zxid=int(t), error_ns=MS, **fields)
 
 
+def comes(told: Story, t: float, node: int) -> None:
+    zookeeper(told, t, "broker", "created", node=node)
+    told.add("node_event", t + 100, node=node, event="ready")
+
+
 def fault(told: Story, name: str, from_t: float, to_t: float) -> None:
     for t, phase in ((from_t, "inject"), (from_t + 1, "injected"), (to_t, "healed")):
         told.add("fault", t, fault=name, id=name, phase=phase, nodes=[2])
@@ -32,12 +37,12 @@ def story(gone_t: float = BACK + LIMIT_MS + 1_500) -> Story:
     told = Story()
     told.run["trials"] = [{"arm": ARM, "trial": 0, "workloads": []}]
     for node in (1, 2, 3):
-        zookeeper(told, 100 + node, "broker", "created", node=node)
+        comes(told, 100 + node, node)
     zookeeper(told, 110, "controller", "created", node=1)
     zookeeper(told, 200, "topic", "created", topic="t", partition=0, replicas=[1, 2])
     zookeeper(told, ASKED - 1_000, "broker", "removed", node=2)
     told.add("topic_deletion", ASKED, topic="t", step="requested")
-    zookeeper(told, BACK, "broker", "created", node=2)
+    comes(told, BACK, 2)
     told.add("topic_deletion", gone_t, topic="t", step="gone")
     return told
 
@@ -49,7 +54,7 @@ def office(told: Story) -> None:
 
 def again_away(told: Story) -> None:
     zookeeper(told, BACK + 500, "broker", "removed", node=2)
-    zookeeper(told, BACK + LIMIT_MS, "broker", "created", node=2)
+    comes(told, BACK + LIMIT_MS, 2)
 
 
 CASES: dict[str, tuple[Callable[[], Story], Callable[[Story], Any], int, int]] = {
@@ -70,6 +75,11 @@ CASES: dict[str, tuple[Callable[[], Story], Callable[[Story], Any], int, int]] =
     "nobody in office": (
         story,
         lambda s: zookeeper(s, ASKED + 10, "controller", "removed", node=1),
+        *(0, 0),
+    ),
+    "a replica that is registered and not ready": (
+        story,
+        lambda s: s.rows["node_event"].pop(),
         *(0, 0),
     ),
     "a replica is away again": (story, again_away, 0, 1),
