@@ -28,7 +28,6 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
-    rounds,
     spread,
 )
 from harness.settings import Profile
@@ -55,7 +54,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    for step in rounds(profile, STEP_MS):
+    for step in range(max(2, (int(profile.chaos_s * 1000) - PAUSE_MS) // STEP_MS)):
         at_ms = step * STEP_MS + min(step, 1) * PAUSE_MS + rng.randint(200, 500)
         entries += [
             Entry(
