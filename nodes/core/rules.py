@@ -325,6 +325,18 @@ def goes_on_with_deletions() -> bool:
     return True
 
 
+def goes_on_for_who_comes() -> bool:
+    """A deletion goes on when a broker comes back that it waited for
+    (KafkaController.onBrokerStartup)."""
+    return True
+
+
+def asks_again_who_has_not_heard() -> bool:
+    """A leader that has not heard of its leader epoch yet will: its follower asks it again
+    (KIP-320, UNKNOWN_LEADER_EPOCH)."""
+    return True
+
+
 def loaded_generation(stored: int) -> int:
     """A group goes on in the generation in which it was kept, whoever coordinates it
     (GroupMetadata.loadGroup)."""
@@ -433,6 +445,8 @@ class Rules:
     commits_until_joined: Callable[[], bool] = commits_until_joined
     forgets_with_topics: Callable[[], bool] = forgets_with_topics
     goes_on_with_deletions: Callable[[], bool] = goes_on_with_deletions
+    goes_on_for_who_comes: Callable[[], bool] = goes_on_for_who_comes
+    asks_again_who_has_not_heard: Callable[[], bool] = asks_again_who_has_not_heard
     loaded_generation: Callable[[int], int] = loaded_generation
     watches_who_is_loaded: Callable[[], bool] = watches_who_is_loaded
     deadlines_end: Callable[[], bool] = deadlines_end

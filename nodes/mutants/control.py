@@ -325,4 +325,22 @@ CONTROL: Final = (
         rule="never-ended",
         breaks={"goes_on_with_deletions": no},
     ),
+    Mutant(
+        name="leave-deletions-to-others",
+        says="a broker that comes back is no reason to go on with the deletions that wait for it",
+        stands_for="KAFKA-2937: topics that are marked for deletion and never go",
+        scenario="topic-deletion",
+        found_by="topic-deletion",
+        rule="deletion-stalled",
+        breaks={"goes_on_for_who_comes": no},
+    ),
+    Mutant(
+        name="give-up-on-who-has-not-heard",
+        says="a follower follows no more whom it asks before that one has heard that it leads",
+        stands_for="KIP-320: UNKNOWN_LEADER_EPOCH passes, and is a reason to ask again",
+        scenario="unheard-orders",
+        found_by="recovery",
+        rule="not-accepted",
+        breaks={"asks_again_who_has_not_heard": no},
+    ),
 )
