@@ -8,8 +8,8 @@ as a broker comes back (KafkaController.onBrokerStartup) and as it takes office
 - ``deletion-stalled``: for `LIMIT_NS` all brokers with replicas of it were registered and had been
   seen ready since (one that comes up registers before it answers anybody), the same controller was
   in office, no fault was in place, and the topic was still there. That it is gone in the end, when
-  another event has reminded the controller, makes it no better; one that is never gone is for
-  `checkers.promises.recovery`.
+  another event has reminded the controller, makes it no better. One that is never gone is looked at
+  as long as the cluster was.
 
 Read from ZooKeeper's own log, the watch of deletions and what the harness saw of brokers; times are
 used only as distances.
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from checkers.facts.faults import ASKING, faults_of
 from checkers.facts.office import in_order
 from checkers.facts.timeline import FOREVER
+from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -37,6 +38,8 @@ LIMIT_NS: Final = 15_000_000_000
 """It takes some tenths of a second, and seconds of Apache Kafka on a busy machine."""
 _ASKING: Final = ASKING | {"delete-topic-away", "grow-topic"}
 """What these do to brokers, besides asking for something, is in ZooKeeper's log."""
+_UP: Final = frozenset({"ready", "resume"})
+_DOWN: Final = frozenset({"kill", "stop", "pause", "exited"})
 Row = Mapping[str, Any]
 
 
@@ -46,22 +49,28 @@ def stalled(history: History, outcome: Outcome, found: Sequence[Deletion]) -> It
         if row["what"] in ("broker", "controller", "topic"):
             by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
     for row in history.rows("node_event"):
-        if row["event"] == "ready":
+        if row["event"] in _UP | _DOWN:
             by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
     for one in found:
         rows = by_trial.get((one.arm, one.trial))
-        if rows is None or one.gone is None:
+        over_t = _looked_until(history, one) if one.gone is None else one.gone["t"]
+        if rows is None or over_t is None:
             continue
         spans = _free(rows, _disturbances(history, one), one.topic)
         own = [
-            (max(begin, one.requested["t"]), min(end, one.gone["t"]))
+            (max(begin, one.requested["t"]), min(end, over_t))
             for begin, end in spans
-            if begin < one.gone["t"] and end > one.requested["t"]
+            if begin < over_t and end > one.requested["t"]
         ]
         outcome.saw(one.arm, one.trial, FREE, int(bool(own)))
         begin, end = max(own, key=lambda span: span[1] - span[0], default=(0, 0))
         if end - begin > LIMIT_NS:
             yield _finding(one, begin, end)
+
+
+def _looked_until(history: History, one: Deletion) -> int | None:
+    phases = rows_of(history, "phase", (one.arm, one.trial))
+    return max((row["t"] for row in phases if row["name"] in ("quiesce", "settle")), default=None)
 
 
 def _disturbances(history: History, one: Deletion) -> list[tuple[int, int]]:
@@ -81,8 +90,10 @@ def _free(
     controller: int | None = None
     for (t, row), (until, _) in pairwise(events):
         is_there = row.get("step") != "removed"
-        if row.get("event") == "ready":
+        if row.get("event") in _UP:
             there.add(row["node"])
+        elif row.get("event") in _DOWN:
+            there.discard(row["node"])
         elif row.get("what") == "broker":
             there -= {row["node"]} if row["step"] != "set" else set()
         elif row.get("what") == "controller":

@@ -47,6 +47,13 @@ def story(gone_t: float = BACK + LIMIT_MS + 1_500) -> Story:
     return told
 
 
+def unfinished(until_t: float) -> Story:
+    told = story()
+    told.rows["topic_deletion"].pop()
+    told.add("phase", until_t, name="settle", event="end")
+    return told
+
+
 def office(told: Story) -> None:
     zookeeper(told, BACK + 6_000, "controller", "removed", node=1)
     zookeeper(told, BACK + 6_100, "controller", "created", node=3)
@@ -70,6 +77,13 @@ CASES: dict[str, tuple[Callable[[], Story], Callable[[Story], Any], int, int]] =
         story,
         lambda s: zookeeper(s, 15_000, "broker", "removed", node=3),
         *(1, 1),
+    ),
+    "never gone": (lambda: unfinished(BACK + LIMIT_MS + 1_000), lambda _: None, 1, 1),
+    "looked at for too short a time": (lambda: unfinished(BACK + 5_000), lambda _: None, 0, 1),
+    "a broker that ended by itself": (
+        story,
+        lambda s: s.add("node_event", BACK + 700, node=2, event="exited"),
+        *(0, 1),
     ),
     "a controller that is new in office": (story, office, 0, 1),
     "nobody in office": (
