@@ -25,6 +25,7 @@ from checkers.facts.faults import faults_of
 from checkers.facts.leadership import Key
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
+from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ LIMIT_NS: Final = 5_000_000_000
 """What takes milliseconds, and on a busy machine a second or two."""
 TRIES: Final = 10
 _BY: Final = ("arm", "trial", "topic", "partition")
+Row = Mapping[str, Any]
 Trial = tuple[str, int]
 Span = tuple[int, int]
 
 
-def between_faults(history: History, outcome: Outcome) -> Iterator[Finding]:
+def between_faults(history: History, outcome: Outcome) -> None:
     spans = [
         {**dict(zip(_BY, key, strict=True)), "from_t": begin, "to_t": end}
         for key in committed(history)
@@ -61,11 +63,16 @@ def between_faults(history: History, outcome: Outcome) -> Iterator[Finding]:
         F.count_if(within & ok & (F.col("t") <= F.col("to_t"))).alias("taken"),
         F.count_if(ok).alias("ever"),
     )
-    for row in summed.where(F.col("tries") >= TRIES).orderBy(*_BY, "process").toArrow().to_pylist():
-        if row["ever"] and row["to_t"] - row["first_t"] >= LIMIT_NS:
-            outcome.saw(row["arm"], row["trial"], BETWEEN)
-            if not row["taken"]:
-                yield _finding(row)
+    tried_enough = (F.col("tries") >= TRIES) & (F.col("to_t") - F.col("first_t") >= LIMIT_NS)
+    found = tally(summed.where(tried_enough & (F.col("ever") > 0)), None, _sort)
+    for (arm, trial), n in found.in_order():
+        outcome.saw(arm, trial, BETWEEN, n)
+    add(outcome, found, _finding)
+
+
+def _sort(row: Row) -> Sort:
+    order = (*(row[name] for name in _BY), row["process"], row["from_t"])
+    return Sort((row["arm"], row["trial"]), order, None if row["taken"] else RULE)
 
 
 def _quiet(history: History, key: Key) -> Iterator[Span]:
@@ -119,10 +126,10 @@ def _deleted(history: History) -> Mapping[Trial, set[str]]:
     return topics
 
 
-def _finding(row: Mapping[str, Any]) -> Finding:
+def _finding(rule: str, row: Row) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     return Finding(
-        RULE,
+        rule,
         f"{row['process']}: {row['topic']}-{row['partition']} took none of {row['tries']} records "
         f"(acks=all) in {(row['to_t'] - row['from_t']) / 1e9:.1f} s in which no fault was in place "
         "and all of its replicas were in sync",
