@@ -182,7 +182,7 @@ def _patience(at_ms: int) -> list[Entry]:
         Entry(
             id=LATE,
             fault="delete-topic",
-            at_ms=late_ms - SLOW_IN_MS,
+            at_ms=late_ms - SLOW_IN_MS + 100,
             duration_ms=0,
             after=AWAY,
             params={**size, "wait_ms": SLOW_IN_MS, "timeout_ms": GIVEN_UP_MS},
