@@ -25,8 +25,9 @@ from faults.targets import aim, read_targets
 
 
 class DeleteTopic(BaseFault):
-    """Parameters: partitions; replicas of each (at most as many as brokers live); timeout_ms;
-    succeeded: whether another controller is elected meanwhile (needs ZooKeeper).
+    """Parameters: partitions; replicas of each (at most as many as brokers live); wait_ms, before
+    it is deleted; timeout_ms; succeeded: whether another controller is elected meanwhile (needs
+    ZooKeeper).
 
     The topic is made before the clock starts. inject returns once it is gone, and took hold then,
     if it was there still when the successor was in office. Nothing to heal.
@@ -39,6 +40,7 @@ class DeleteTopic(BaseFault):
         params = Params(entry)
         self.partitions = params.integer("partitions", 5, low=1, high=1000)
         self.replicas = params.integer("replicas", 3, low=1, high=100)
+        self.wait_ms = params.integer("wait_ms", 0)
         self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
         self.succeeded = params.flag("succeeded", False)
         self.read(params)
@@ -66,6 +68,7 @@ class DeleteTopic(BaseFault):
     def apply(self, ctx: Context) -> None:
         if not self._made:
             self.prepare(ctx)
+        ctx.sleep(self.wait_ms / 1000)
         if self.succeeded:
             wait_for(
                 ctx,

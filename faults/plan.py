@@ -4,7 +4,7 @@ On disk it is JSON:
 
     {"version": 1, "seed": 7, "entries": [
         {"id": "flood-1", "fault": "flood-heavy-produce", "at_ms": 1000, "duration_ms": 4000,
-         "params": {"target": "leader:t-0"}}]}
+         "params": {"target": "leader:t-0"}, "after": "kill-1"}]}
 
 Targets stay symbolic in a plan; what they meant in one run is in that run's ``fault`` rows. A plan
 is checked whole before a run starts: each entry's fault must exist and take its parameters.
@@ -25,7 +25,7 @@ from faults.registry import FAULTS, build
 __all__ = ["Plan", "PlanError"]
 
 VERSION: Final = 1
-_FIELDS: Final = ("id", "fault", "at_ms", "duration_ms", "params")
+_FIELDS: Final = ("id", "fault", "at_ms", "duration_ms", "params", "after")
 _MAX_MS: Final = 24 * 3600 * 1000
 
 
@@ -44,12 +44,20 @@ class Plan:
         return plan
 
     def check(self) -> None:
-        """`PlanError` when an entry cannot be built or an id appears twice."""
+        """`PlanError` when an entry cannot be built, an id appears twice, or ``after`` names no
+        entry before it."""
         seen: set[str] = set()
         for entry in self.entries:
             if entry.id in seen:
                 raise PlanError(
                     "appears twice; allowed: an id of its own", entry=entry.id, field="id"
+                )
+            if entry.after and entry.after not in seen:
+                allowed = ", ".join(sorted(seen)) or "none: it is the first entry"
+                raise PlanError(
+                    f"{entry.after!r} is no entry before it; allowed: {allowed}",
+                    entry=entry.id,
+                    field="after",
                 )
             seen.add(entry.id)
             build(entry)
@@ -93,6 +101,7 @@ class Plan:
                     "at_ms": e.at_ms,
                     "duration_ms": e.duration_ms,
                     "params": dict(e.params),
+                    **({"after": e.after} if e.after else {}),
                 }
                 for e in self.entries
             ],
@@ -168,6 +177,9 @@ def _entry(row: Any, index: int) -> Entry:
                 entry=where,
                 field=name,
             )
+    after = row.get("after", "")
+    if not isinstance(after, str):
+        raise PlanError(f"{after!r} is not allowed; allowed: an id", entry=where, field="after")
     params = row.get("params", {})
     if not isinstance(params, Mapping):
         raise PlanError(
@@ -179,4 +191,5 @@ def _entry(row: Any, index: int) -> Entry:
         at_ms=row["at_ms"],
         duration_ms=row.get("duration_ms", 0),
         params=dict(params),
+        after=after,
     )

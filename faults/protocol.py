@@ -61,13 +61,17 @@ class Link(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line of a plan. Offsets count from the start of the chaos phase, in milliseconds."""
+    """One line of a plan. Offsets count from the start of the chaos phase, in milliseconds.
+
+    ``after``: the id of an entry before it. It begins at its offset, and not before that one has
+    been healed, however long a system takes over it; its duration counts from then."""
 
     id: str
     fault: str
     at_ms: int
     duration_ms: int
     params: Mapping[str, Any]
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Runs a plan against a cluster: each entry injected and healed at its offset in time.
 
 One thread an entry, so that a fault that takes long to set in (640 connections to dial, a broker
-to start) does not delay the others: the same plan has the same offsets on every system. Each entry
+to start) does not delay the others: the same plan has the same offsets on every system. Entries
+that make up a story together say so (``after``): each of these waits for the one before. Each entry
 draws from a random source of its own, seeded by (plan seed, entry id), so that the order in which
 threads run changes nothing.
 
@@ -18,11 +19,14 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from faults.protocol import Context, Entry, Fault, FaultFailed
+
+_LOOK_S: Final = 0.1
+"""How often who waits for another entry looks whether the run is being stopped."""
 
 
 @dataclass(slots=True)
@@ -36,6 +40,8 @@ class Step:
     healed: bool = False
     failure: str | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
+    over: threading.Event = field(default_factory=threading.Event)
+    """It has been healed, or never will be begun."""
 
 
 class Schedule:
@@ -57,6 +63,7 @@ class Schedule:
             Step(entry, fault, context_for(random.Random(f"{seed}:{entry.id}"), self._stop))
             for entry, fault in entries
         ]
+        self._by_id = {step.entry.id: step for step in self._steps}
         self._threads: list[threading.Thread] = []
 
     def prepare(self) -> None:
@@ -111,17 +118,27 @@ class Schedule:
 
     def _run(self, step: Step, start_ns: int) -> None:
         try:
-            if step.failure is not None or not self._wait_until(
-                start_ns + step.entry.at_ms * 1_000_000
-            ):
+            begin_ns = start_ns + step.entry.at_ms * 1_000_000
+            if step.failure is not None or not self._wait_until(begin_ns):
                 return
+            if step.entry.after in self._by_id:
+                if not self._wait_for(self._by_id[step.entry.after]):
+                    return
+                begin_ns = self._now_ns()
             self._inject(step)
-            self._wait_until(start_ns + (step.entry.at_ms + step.entry.duration_ms) * 1_000_000)
+            self._wait_until(begin_ns + step.entry.duration_ms * 1_000_000)
         finally:
             self._heal(step)
+            step.over.set()
 
     def _wait_until(self, t_ns: int) -> bool:
         return not self._stop.wait(max(0.0, (t_ns - self._now_ns()) / 1e9))
+
+    def _wait_for(self, before: Step) -> bool:
+        while not before.over.wait(_LOOK_S):
+            if self._stop.is_set():
+                return False
+        return not self._stop.is_set()
 
     def _inject(self, step: Step) -> None:
         self._event(step, "inject")

@@ -8,8 +8,10 @@ from typing import Final
 
 from harness.sut.protocol import Planes, SystemUnderTest
 
-LAST_FAULT_S: Final = 60.0
-"""So long after the chaos faults of the plan that are still under way are waited for."""
+LAST_FAULT_S: Final = 120.0
+"""So long after the chaos faults of the plan that are still under way are waited for, and those
+that come after them: of brokers that take 20 s to come up three may have to, one after the
+other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

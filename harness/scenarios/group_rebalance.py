@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from itertools import count
+from dataclasses import replace
+from itertools import count, pairwise
 from typing import Any
 
 from faults.plan import Plan
@@ -250,7 +251,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params=_params(way, f"{TOPIC}-{rng.randrange(PARTITIONS)}"),
             )
         )
-    return Plan.of(rng.getrandbits(31), entries)
+    # One after the other: who takes seconds over a move has not led yet as the next one begins.
+    story = [entries[0], *(replace(e, after=b.id) for b, e in pairwise(entries))]
+    return Plan.of(rng.getrandbits(31), story)
 
 
 def _moves() -> list[Entry]:

@@ -36,6 +36,8 @@ LATE_MS = 400
 AGAIN_MS, AWAY_MS, SLOW_MS = 2000, 6000, 3000
 """What it takes, about, to make a topic anew; to delete one while a broker is stopped in order, is
 away, and starts; to delete one that has to wait for the late broker."""
+SLOW_IN_MS = 800
+"""By then a broker is late: that it is, is seen by what it answers."""
 PATIENT_MS = AGAIN_MS + AWAY_MS + SLOW_MS + 1000
 GIVEN_UP_MS = 10_000
 """So long the plan waits for the last deletion, which takes less than three seconds."""
@@ -141,8 +143,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
 
 
 def _patience(at_ms: int) -> list[Entry]:
-    """It is neither the flooded broker nor the controller that is away, and then late. What is
-    deleted in the end nothing but its controller takes up again."""
+    """It is neither the flooded broker nor the controller that is away, and then late. Of two that
+    are deleted the first has to be gone before the second is: a deletion that is asked for reminds
+    the controller of all. What is deleted in the end nothing but its controller takes up again."""
     slow = f"leader:{TOPIC}-0"
     size = {"partitions": 5, "replicas": 3, "succeeded": True}
     away_ms = at_ms + AGAIN_MS
@@ -165,8 +168,9 @@ def _patience(at_ms: int) -> list[Entry]:
         Entry(
             id="slow",
             fault="toxic",
-            at_ms=late_ms - 500,
+            at_ms=late_ms - SLOW_IN_MS,
             duration_ms=SLOW_MS,
+            after=AWAY,
             params={
                 "target": slow,
                 "link": "control",
@@ -178,9 +182,10 @@ def _patience(at_ms: int) -> list[Entry]:
         Entry(
             id=LATE,
             fault="delete-topic",
-            at_ms=late_ms,
+            at_ms=late_ms - SLOW_IN_MS + 100,
             duration_ms=0,
-            params={**size, "timeout_ms": GIVEN_UP_MS},
+            after=AWAY,
+            params={**size, "wait_ms": SLOW_IN_MS, "timeout_ms": GIVEN_UP_MS},
         ),
     ]
 

@@ -6,6 +6,9 @@ its own eyes, its followers follow others, and clients that ask it hear of leade
 the link is back it must be told everything, in order, and have the same leaders and logs as all.
 With one link for both planes its data is cut off as well.
 
+After the first link there is a pause: what was not put right then would be by the next move, which
+tells everybody anew.
+
 Last a broker ends and begins anew while the controller looks away: all that it was told is gone,
 and only its broker epoch says so (KIP-380).
 """
@@ -25,7 +28,6 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
-    rounds,
     spread,
 )
 from harness.settings import Profile
@@ -35,6 +37,8 @@ TOPIC = "unheard"
 PARTITIONS = 3
 STEP_MS = 4000
 DOWN_MS = 2200
+PAUSE_MS = 5000
+"""So much longer nothing happens after the first step."""
 SESSION_TIMEOUT_MS = 15_000
 """Longer than a broker takes to begin anew: as long is the controller stopped."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -50,8 +54,8 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    for step in rounds(profile, STEP_MS):
-        at_ms = step * STEP_MS + rng.randint(200, 500)
+    for step in range(max(2, (int(profile.chaos_s * 1000) - PAUSE_MS) // STEP_MS)):
+        at_ms = step * STEP_MS + min(step, 1) * PAUSE_MS + rng.randint(200, 500)
         entries += [
             Entry(
                 id=f"deaf-{step}",
@@ -72,7 +76,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     bounce = Entry(
         id="bounce",
         fault="unseen-bounce",
-        at_ms=(step + 1) * STEP_MS,
+        at_ms=(step + 1) * STEP_MS + PAUSE_MS,
         duration_ms=0,
         params={"target": "not-controller"},
     )

@@ -4,7 +4,7 @@
 be healed (ms from the start of the chaos phase), its history when the schedule did it in each arm.
 How long a fault needs to be in place (a session must expire, 640 connections be dialled) is the
 system's own affair and a column of its own: a fault whose setting in outlasts its planned end is
-healed late, and says so.
+healed late, and says so. An entry that comes after another is due when that one has been healed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,15 @@ class Played:
     begun_ms: float | None = None
     in_place_ms: float | None = None
     heal_ms: float | None = None
+    healed_ms: float | None = None
     took_hold: bool | None = None
+    free_ms: float = 0.0
+    """When the entry that it comes after had been healed."""
+
+    def late_ms(self, entry: Entry) -> float:
+        """How far off its time it began; only of what did."""
+        assert self.begun_ms is not None
+        return self.begun_ms - max(entry.at_ms, self.free_ms)
 
 
 @dataclass(slots=True)
@@ -56,7 +64,7 @@ class Offsets:
     def deviation_ms(self, arm: str) -> float | None:
         """The largest, of what begun; None when nothing did."""
         late = [
-            abs(played.begun_ms - entry.at_ms)
+            abs(played.late_ms(entry))
             for entry in self.plan.entries
             for played in self.of(arm, entry)
             if played.begun_ms is not None
@@ -74,7 +82,7 @@ class Offsets:
                         found.append(f"{what} never began")
                     elif played.in_place_ms is None or played.took_hold is False:
                         found.append(f"{what} did not take hold")
-                    elif abs(played.begun_ms - entry.at_ms) > tolerance_ms:
+                    elif abs(played.late_ms(entry)) > tolerance_ms:
                         found.append(
                             f"{what} began at {played.begun_ms:.0f} ms, planned at {entry.at_ms}"
                         )
@@ -104,6 +112,10 @@ def read_offsets(folder: Path) -> Offsets:
         if trial in begun:
             played = found.trials[trial].setdefault(row["id"], Played())
             _note(played, row, (row["t"] - begun[trial]) / 1e6)
+    for by_id in found.trials.values():
+        for entry in found.plan.entries:
+            if entry.id in by_id and entry.after in by_id:
+                by_id[entry.id].free_ms = by_id[entry.after].healed_ms or 0.0
     return found
 
 
@@ -114,6 +126,8 @@ def _note(played: Played, row: Mapping[str, Any], offset_ms: float) -> None:
         played.in_place_ms, played.took_hold = offset_ms, row["took_hold"]
     elif row["phase"] == "heal" and played.heal_ms is None:
         played.heal_ms = offset_ms
+    elif row["phase"] == "healed" and played.healed_ms is None:
+        played.healed_ms = offset_ms
 
 
 def _rows(folder: Path, kind: str, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -147,7 +161,7 @@ def _join(cells: Sequence[str]) -> str:
 def _cell(entry: Entry, played: Played) -> str:
     if played.begun_ms is None:
         return "never"
-    words = [f"{played.begun_ms:.0f} ({played.begun_ms - entry.at_ms:+.0f})"]
+    words = [f"{played.begun_ms:.0f} ({played.late_ms(entry):+.0f})"]
     if played.in_place_ms is None or played.took_hold is False:
         words.append("did not take hold")
     else:

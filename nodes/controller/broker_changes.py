@@ -143,7 +143,8 @@ class BrokerChanges:
         self._reassignments.resume(
             lambda _tp, assignment: bool(set(assignment.target_replicas) & set(new))
         )
-        parts.deletions.resume_for({r.tp.topic for r in replicas})
+        if self._rules.goes_on_for_who_comes():
+            parts.deletions.resume_for({r.tp.topic for r in replicas})
         self.watch_modifications(new)
 
     def _on_failure(self, dead: Collection[int]) -> None:

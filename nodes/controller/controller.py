@@ -400,7 +400,8 @@ class KafkaController:
         )
         started = self._reassignments.start_from_zk()
         self._reassignments.resume(lambda tp, _assignment: tp not in started)
-        parts.deletions.resume()
+        if self._rules.goes_on_with_deletions():
+            parts.deletions.resume()
         self._elections.resume_from_zk()
         self._schedule_rebalance(_FIRST_REBALANCE_S)
 

@@ -319,6 +319,41 @@ def forgets_with_topics() -> bool:
     return True
 
 
+def goes_on_with_deletions() -> bool:
+    """A new controller goes on with the deletions that it finds in ZooKeeper
+    (KafkaController.onControllerFailover, TopicDeletionManager.tryTopicDeletion)."""
+    return True
+
+
+def goes_on_for_who_comes() -> bool:
+    """A deletion goes on when a broker comes back that it waited for
+    (KafkaController.onBrokerStartup)."""
+    return True
+
+
+def asks_again_who_has_not_heard() -> bool:
+    """A leader that has not heard of its leader epoch yet will: its follower asks it again
+    (KIP-320, UNKNOWN_LEADER_EPOCH)."""
+    return True
+
+
+def loaded_generation(stored: int) -> int:
+    """A group goes on in the generation in which it was kept, whoever coordinates it
+    (GroupMetadata.loadGroup)."""
+    return stored
+
+
+def watches_who_is_loaded() -> bool:
+    """Each member of a group that comes to a coordinator has its session anew from then on
+    (GroupCoordinator.onGroupLoaded)."""
+    return True
+
+
+def deadlines_end() -> bool:
+    """The time to join anew ends with the rebalance that it is of (DelayedJoin)."""
+    return True
+
+
 def first_in_sync(live: tuple[int, ...], _replicas: tuple[int, ...]) -> tuple[int, ...]:
     """A new partition's first in-sync set is who lives of its replicas
     (ZkPartitionStateMachine.initializeLeaderAndIsrForPartitions)."""
@@ -409,6 +444,12 @@ class Rules:
     tells_of_rebalances: Callable[[], bool] = tells_of_rebalances
     commits_until_joined: Callable[[], bool] = commits_until_joined
     forgets_with_topics: Callable[[], bool] = forgets_with_topics
+    goes_on_with_deletions: Callable[[], bool] = goes_on_with_deletions
+    goes_on_for_who_comes: Callable[[], bool] = goes_on_for_who_comes
+    asks_again_who_has_not_heard: Callable[[], bool] = asks_again_who_has_not_heard
+    loaded_generation: Callable[[int], int] = loaded_generation
+    watches_who_is_loaded: Callable[[], bool] = watches_who_is_loaded
+    deadlines_end: Callable[[], bool] = deadlines_end
     first_in_sync: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = first_in_sync
     is_under_replicated: Callable[[int, int], bool] = is_under_replicated
     looks_for_the_dead: Callable[[], bool] = looks_for_the_dead

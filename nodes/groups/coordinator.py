@@ -206,6 +206,7 @@ class GroupCoordinator:
         for group_id in {*loaded.groups, *(g for g, o in loaded.offsets.items() if o)}:
             stored = loaded.groups.get(group_id)
             group = Group(group_id) if stored is None else Group.load(group_id, stored)
+            group.generation = self._rules.loaded_generation(group.generation)
             group.offsets = loaded.offsets.get(group_id, {})
             with self._lock:
                 if self._owned.get(partition) is not term:

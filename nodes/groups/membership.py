@@ -244,7 +244,7 @@ class Membership:
     def _await_joins(self, group: Group, *, at_least_ms: int = 0) -> None:
         timeout_ms = max(group.rebalance_timeout_ms, at_least_ms)
         deadline = self._later(timeout_ms, lambda: self._complete_join(group))
-        group.set_rebalance(deadline)
+        group.set_rebalance(deadline if self._rules.deadlines_end() else None)
         self._maybe_complete_join(group)
 
     def _maybe_complete_join(self, group: Group) -> None:
@@ -457,8 +457,9 @@ class Membership:
         if len(group.members) > self._max_size:
             # Whoever has to go has its positions committed first, when told to join again.
             self._prepare(group, f"Freshly-loaded group is over capacity ({self._max_size})")
-        for member in group.members.values():
-            self.restart_session(group, member)
+        if self._rules.watches_who_is_loaded():
+            for member in group.members.values():
+                self.restart_session(group, member)
 
     def unload(self, group: Group) -> None:
         """The group has moved to another coordinator, or is gone."""

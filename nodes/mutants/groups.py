@@ -24,6 +24,10 @@ def _first_replica() -> int:
     return 1
 
 
+def _from_the_start(_stored: int) -> int:
+    return 0
+
+
 def _longest(assignments: Mapping[str, bytes], _member_id: str) -> bytes:
     return max(assignments.values(), key=len, default=b"")
 
@@ -154,5 +158,32 @@ GROUPS: Final = (
         found_by="topic-deletion",
         rule="position-outlived-topic",
         breaks={"forgets_with_topics": no},
+    ),
+    Mutant(
+        name="forget-generations",
+        says="a new coordinator takes a group's members in, and begins with generation 0",
+        stands_for="KAFKA-2841: group metadata is not safely loaded by a new coordinator",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="member-denied",
+        breaks={"loaded_generation": _from_the_start},
+    ),
+    Mutant(
+        name="watch-nobody-who-is-loaded",
+        says="a new coordinator waits for members that it has never heard of for as long as may be",
+        stands_for="KAFKA-9752: a member whose session nobody watches is waited for without end",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="kept-waiting",
+        breaks={"watches_who_is_loaded": no},
+    ),
+    Mutant(
+        name="keep-past-deadlines",
+        says="the time to join anew goes on after its rebalance, and ends one that comes later",
+        stands_for="KIP-62: who has to join anew has the time of its own rebalance for it",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="put-out-too-soon",
+        breaks={"deadlines_end": no},
     ),
 )

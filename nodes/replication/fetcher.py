@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from nodes.core.errors import ApiError, Errors
+from nodes.core.rules import RULES, Rules
 from nodes.core.truncation import EpochEnd
 from nodes.core.types import TopicPartition
 from nodes.log.slices import LogSlice
@@ -69,8 +70,10 @@ class ReplicaFetcherThread:
         max_bytes: int,
         backoff_ms: int,
         now_ns: Callable[[], int],
+        rules: Rules = RULES,
     ) -> None:
         self.name = name
+        self._rules = rules
         self.failed: set[TopicPartition] = set()
         self._leader = leader
         self._followed = followed
@@ -215,7 +218,9 @@ class ReplicaFetcherThread:
                 self._fail(tp, "an unexpected error")
         elif error == Errors.OFFSET_OUT_OF_RANGE:
             self._out_of_range(tp, state)
-        elif error == Errors.FENCED_LEADER_EPOCH:
+        elif error == Errors.FENCED_LEADER_EPOCH or (
+            error == Errors.UNKNOWN_LEADER_EPOCH and not self._rules.asks_again_who_has_not_heard()
+        ):
             self._fail(tp, f"leader epoch {state.leader_epoch} is fenced; awaiting a LeaderAndIsr")
         else:
             log.debug("[%s] %s answered with error %d", self.name, tp, error)

@@ -11,6 +11,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 from nodes.replication.fetcher import Followed, InitialFetch, ReplicaFetcherThread
 from nodes.replication.leader_endpoint import LeaderEndPoint
@@ -31,7 +32,9 @@ class ReplicaFetcherManager:
         max_bytes: int,
         backoff_ms: int,
         now_ns: Callable[[], int],
+        rules: Rules = RULES,
     ) -> None:
+        self._rules = rules
         self._followed = followed
         self._end_points = end_points
         self._fetchers_per_leader = fetchers_per_leader
@@ -100,4 +103,5 @@ class ReplicaFetcherManager:
             max_bytes=self._max_bytes,
             backoff_ms=self._backoff_ms,
             now_ns=self._now_ns,
+            rules=self._rules,
         )

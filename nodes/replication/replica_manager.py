@@ -116,6 +116,7 @@ class ReplicaManager:
             max_bytes=config.replica_fetch_max_bytes,
             backoff_ms=config.replica_fetch_backoff_ms,
             now_ns=now_ns,
+            rules=rules,
         )
         self._alter_partition = alter_partition or AlterPartitionManager(
             self.broker_id,

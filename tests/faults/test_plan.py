@@ -46,6 +46,8 @@ def test_entries_come_in_order_of_time(tmp_path: Path) -> None:
         (row(params={"targt": "1"}), ["params.targt", "unknown", "target"]),
         (row(params=[]), ["'params'", "object"]),
         (row(extra=1), ["'extra'", "unknown"]),
+        (row(after=1), ["'after'", "1"]),
+        (row(after="later"), ["'k'", "'after'", "'later'", "none"]),
         (row(id=""), ["#0", "'id'"]),
         (row(fault="toxic", params={"kind": "rain"}), ["params.kind", "rain", "latency"]),
         (
@@ -81,6 +83,17 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(PlanError, match=named) as error:
         Plan.load(path)
     assert str(path) in str(error.value)
+
+
+def test_an_entry_comes_after_one_before_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.json", row(id="a", at_ms=2), row(id="b", at_ms=9, after="a"))
+    plan = Plan.load(path)
+    assert [entry.after for entry in plan.entries] == ["", "a"]
+    plan.save(path)
+    assert Plan.load(path) == plan
+    path = write(path, row(id="a", at_ms=2, after="b"), row(id="b", at_ms=9))
+    with pytest.raises(PlanError, match="'b' is no entry before it"):
+        Plan.load(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

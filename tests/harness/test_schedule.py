@@ -112,3 +112,44 @@ def test_random_choices_depend_on_seed_and_entry_only() -> None:
     assert drawn(7, "a", "b") == drawn(7, "b", "a")
     assert drawn(7, "a")["a"] != drawn(8, "a")["a"]
     assert drawn(7, "a")["a"] == random.Random("7:a").random()
+
+
+def test_an_entry_waits_for_the_one_that_it_comes_after(wait_until: Callable[..., None]) -> None:
+    """However late that is; others keep their offsets, and it lasts as long as it should."""
+    gate = threading.Event()
+    slow, next_one, other = Probe(block=gate), Probe(), Probe()
+    after = Entry(id="b", fault="probe", at_ms=1, duration_ms=50, params={}, after="a")
+    plan, rows = schedule((entry("a"), slow), (after, next_one), (entry("c", 1), other))
+    plan.start()
+    wait_until(lambda: phases(rows, "c") == ["inject", "injected", "heal", "healed"])
+    assert phases(rows, "b") == []
+    gate.set()
+    assert plan.join(60)
+    told = [(row["id"], row["phase"]) for row in rows]
+    assert told.index(("a", "healed")) < told.index(("b", "inject"))
+    at = {row["phase"]: row["t"] for row in rows if row["id"] == "b"}
+    assert at["heal"] - at["inject"] >= 50_000_000
+
+
+def test_an_entry_goes_on_after_one_that_failed_or_is_not_there() -> None:
+    failed, next_one, last = Probe(fail=FaultFailed("nobody answered")), Probe(), Probe()
+    after = Entry(id="b", fault="probe", at_ms=0, duration_ms=0, params={}, after="a")
+    alone = Entry(id="c", fault="probe", at_ms=0, duration_ms=0, params={}, after="left-out")
+    plan, rows = schedule((entry("a"), failed), (after, next_one), (alone, last))
+    plan.start()
+    assert plan.join(60)
+    for name in ("b", "c"):
+        assert phases(rows, name) == ["inject", "injected", "heal", "healed"]
+
+
+def test_who_waits_for_another_entry_ends_with_the_run(wait_until: Callable[..., None]) -> None:
+    gate = threading.Event()
+    slow, next_one = Probe(block=gate), Probe()
+    after = Entry(id="b", fault="probe", at_ms=0, duration_ms=0, params={}, after="a")
+    plan, rows = schedule((entry("a"), slow), (after, next_one))
+    plan.start()
+    wait_until(lambda: phases(rows, "a") == ["inject"])
+    plan.stop()
+    gate.set()
+    assert plan.join(60)
+    assert next_one.calls == []

@@ -12,7 +12,8 @@ Only a broker's first stop of a partition counts: a resent request may find noth
 ``gone-unstopped``: the topic was gone, and a replica that ZooKeeper's log had assigned never put
 its log aside, though its broker ran all the while and told of others that it did.
 ``position-outlived-topic``: a group's position is told in a topic that is no more
-(`outlived_positions`).
+(`outlived_positions`). ``deletion-stalled``: nothing was left to wait for, and nothing was done
+(`stalled`).
 
 Unknown: a trial in which no topic was deleted; each deletion that was not finished (whether it ever
 would have been, and whether logs were left behind, is judged by `recovery`), or was over before it
@@ -35,6 +36,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.topic_deletion.outlived_positions import OUTLIVED, outlived_positions
+from checkers.promises.topic_deletion.stalled import FREE, stalled
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -93,7 +95,8 @@ def check(history: History) -> Outcome:
             outcome.unknown(arm, trial, "no replica told that it put its log aside")
     _figures(outcome, found, _hindrances(history))
     outlived = outlived_positions(history, outcome, found)
-    for finding in (*_violations(found), *_unstopped(history, outcome, found), *outlived):
+    late = (*_violations(found), *stalled(history, outcome, found))
+    for finding in (*late, *_unstopped(history, outcome, found), *outlived):
         outcome.add(finding)
     return outcome
 
@@ -282,6 +285,7 @@ PROMISE: Final = Promise(
     says="A topic is gone when all of its replicas have stopped, with all that was kept of it.",
     source="Kafka's TopicDeletionManager; GroupCoordinator.handleDeletedPartitions",
     rules={
+        "deletion-stalled": "A deletion goes on as soon as nothing is left to wait for.",
         "gone-unstopped": "A topic is gone only when all of its replicas have stopped.",
         "gone-before-stopped": "A topic is gone only when each replica has put its log aside.",
         "position-outlived-topic": "No group has a position in a topic that is gone.",
@@ -289,6 +293,7 @@ PROMISE: Final = Promise(
     evidence={
         "deletions": "requested and finished",
         REPLICAS: "by ZooKeeper's log, as they were assigned when it went",
+        FREE: "by ZooKeeper's log, at least for a moment",
         OUTLIVED: "of coordinators that had replicas of it, and coordinated the group before",
     },
     unknown_when=(

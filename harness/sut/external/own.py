@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, Final
 
 from faults.plan import Plan
-from faults.protocol import Entry, FaultFailed, Links, PartitionState
+from faults.protocol import FaultFailed, Links, PartitionState
 from harness.cluster.admin import ClusterAdmin
 from harness.cluster.record import Record
 from harness.cluster.state import Registration, Topic
@@ -90,16 +90,17 @@ def apart(scenario: Scenario, plan: Plan, stage: Stage, token: str) -> tuple[Sce
         return renamed
 
     own = replace(scenario, topics=topics, workloads=workloads)
-    return own, replace(plan, entries=tuple(_entry(e, names, token) for e in plan.entries))
-
-
-def _entry(entry: Entry, names: Mapping[str, str], token: str) -> Entry:
-    named = entry.fault.startswith(_NAMED_AFTER_IDS)
-    return replace(
-        entry,
-        id=f"{token}-{entry.id}" if named else entry.id,
-        params=_renamed(entry.params, names),
-    )
+    ids = {e.id: f"{token}-{e.id}" for e in plan.entries if e.fault.startswith(_NAMED_AFTER_IDS)}
+    entries = [
+        replace(
+            entry,
+            id=ids.get(entry.id, entry.id),
+            after=ids.get(entry.after, entry.after),
+            params=_renamed(entry.params, names),
+        )
+        for entry in plan.entries
+    ]
+    return own, replace(plan, entries=tuple(entries))
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,18 @@ def test_what_was_not_done_as_planned_is_said(run: Path) -> None:
         "slow-dual: p (pause) never began",
     ]
     assert "never" in "".join(table(found))
+
+
+def test_an_entry_is_due_when_the_one_before_it_has_been_healed(run: Path) -> None:
+    ahead, after = PLAN.entries
+    Plan.of(1, [ahead, replace(after, after="k")]).save(run / "plan.json")
+    for arm, begun_ms in (("in-turn", 1600), ("idle", 2500), ("soon", 1200)):
+        write(run, "phase", arm, [{"t": START, "name": "chaos", "event": "begin"}])
+        write(run, "fault", arm, played("k", 300, 1500) + played("p", begun_ms, begun_ms + 100))
+    assert read_offsets(run).differences() == [
+        "idle: p (pause) began at 2500 ms, planned at 900",
+        "soon: p (pause) began at 1200 ms, planned at 900",
+    ]
 
 
 def test_a_trial_that_never_came_to_its_chaos_is_not_passed_by(run: Path) -> None:

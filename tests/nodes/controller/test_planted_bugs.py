@@ -74,3 +74,46 @@ def test_who_is_in_sync_in_what_is_made(world, wait_until, names, isr):
     wait_until(lambda: 2 not in node.controller._context.live_broker_ids)
     world.create_topic("t", (3, 2, 1))
     wait_until(lambda: world.state(T0) == (3, 0, isr))
+
+
+@pytest.mark.parametrize("names", [(), ("forget-deletions-at-failover",)])
+def test_what_becomes_of_deletions_under_way(world, wait_until, names):
+    """One that its controller could not end goes on once another is elected."""
+    node, brokers = started(world, 2)
+    wait_until(lambda: node.controller.is_active)
+    world.create_topic("t", (2,))
+    wait_until(lambda: world.state(T0))
+    brokers[2].partition_error = int(Errors.KAFKA_STORAGE_ERROR)
+    world.admin.create_delete_topic_path("t")
+    wait_until(lambda: any(stop.delete_partition for stop in brokers[2].stops(T0)))
+    brokers[2].partition_error = 0
+    second, _ = started(world, controller_id=4, rules=rules_with(names))
+    node.controller.shutdown()
+    node.zk.close()
+    wait_until(lambda: second.controller.is_active)
+    world.create_topic("another", (2,))
+    wait_until(lambda: world.state(TopicPartition("another", 0)))
+    if names:
+        assert world.admin.topic_exists("t")
+    else:
+        wait_until(lambda: not world.admin.topic_exists("t"))
+
+
+@pytest.mark.parametrize("names", [(), ("leave-deletions-to-others",)])
+def test_what_becomes_of_a_deletion_that_waits_for_who_comes_back(world, wait_until, names):
+    node, brokers = started(world, 2, 3, rules=rules_with(names))
+    wait_until(lambda: node.controller.is_active)
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0))
+    brokers[3].zk.close()
+    wait_until(lambda: world.state(T0) == (2, 1, (2,)))
+    world.admin.create_delete_topic_path("t")
+    wait_until(lambda: any(stop.delete_partition for stop in brokers[2].stops(T0)))
+    world.broker(3)
+    wait_until(lambda: 3 in node.controller._context.live_broker_ids)
+    if not names:
+        wait_until(lambda: not world.admin.topic_exists("t"))
+        return
+    world.create_topic("another", (2, 3))
+    wait_until(lambda: world.state(TopicPartition("another", 0)))
+    assert world.admin.topic_exists("t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -128,3 +129,48 @@ def test_positions_in_what_is_deleted(
     coordinator.on_partitions_deleted([TP])
     _, found = coordinator.fetch_offsets("g", [TP])
     assert (found[TP] and found[TP].offset) == left
+
+
+@pytest.mark.parametrize(("names", "error"), [((), 0), (("forget-generations",), 22)])
+def test_in_which_generation_a_new_coordinator_goes_on(
+    names: tuple[str, ...], error: int, make_coordinator: Any, client_of: Any, replicas: Any
+) -> None:
+    replicas.rules = rules_with(names)
+    client = client_of(make_coordinator())
+    client.join()
+    client.sync()
+    client.coordinator = make_coordinator()
+    assert client.heartbeat() == error
+
+
+@pytest.mark.parametrize("names", [(), ("watch-nobody-who-is-loaded",)])
+def test_whom_a_new_coordinator_watches(
+    names: tuple[str, ...], make_coordinator: Any, client_of: Any, replicas: Any
+) -> None:
+    replicas.rules = rules_with(names)
+    client = client_of(make_coordinator())
+    client.join()
+    client.sync()
+    (member,) = make_coordinator()._groups["g"].members.values()
+    assert (member.session is None) is bool(names)
+
+
+@pytest.mark.parametrize("names", [(), ("keep-past-deadlines",)])
+def test_how_long_who_has_to_join_anew_is_waited_for(
+    names: tuple[str, ...], make_coordinator: Any, client_of: Any, replicas: Any, clock: Any
+) -> None:
+    """A second rebalance that begins within the time of a first, which ended before it was over."""
+    replicas.rules = rules_with(names)
+    coordinator = make_coordinator(clock=clock)
+    one, other, third = (client_of(coordinator) for _ in range(3))
+    one.join(rebalance_timeout_ms=1000)
+    one.sync()
+    waiting = other.send_join(rebalance_timeout_ms=1000)
+    one.joined(one.send_join(rebalance_timeout_ms=1000))
+    other.joined(waiting)
+    clock.advance(600)
+    waiting, looked = third.send_join(rebalance_timeout_ms=1000), threading.Event()
+    clock.advance(500)
+    coordinator.timer.schedule(0, looked.set)  # after all that is due
+    assert looked.wait(60)
+    assert waiting.is_done is bool(names)

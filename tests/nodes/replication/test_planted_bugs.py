@@ -205,3 +205,22 @@ def test_who_asks_for_what_was_deleted(pair: With, names: tuple[str, ...], error
     request = FetchPartitionRequest(1, -1, 1 << 20)
     leader.manager.fetch_messages(FetchParams(max_wait_ms=0), [(TP, request)], answer)
     assert answer.wait()[0][1].error == error
+
+
+@pytest.mark.parametrize("names", [(), ("give-up-on-who-has-not-heard",)])
+def test_a_leader_that_hears_of_its_epoch_after_its_follower(
+    pair: With, names: tuple[str, ...]
+) -> None:
+    cluster = pair(*names)
+    cluster.controller.elect(TP, 1)  # anew, in an epoch of which its follower hears first
+    cluster.controller.tell(2)
+    follower = cluster.brokers[2].manager.fetchers
+    if names:
+        wait_for(lambda: follower.failed_count == 1)
+        cluster.controller.tell(1)
+        assert follower.failed_count == 1
+        return
+    cluster.controller.tell(1)
+    waiting = cluster.brokers[1].produce(7, acks=-1)
+    assert answer_of(waiting).error == Errors.NONE
+    assert follower.failed_count == 0

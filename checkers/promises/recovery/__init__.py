@@ -15,7 +15,8 @@ From the end of healing to the end of the load, which goes on for that: each for
 The cluster's own state is read past every proxy when the load ends (kind ``final_state``); where
 something has not recovered by then, the harness goes on looking and the load goes on. What still
 has not is a violation where it was looked at long enough (`LONG_NS`) and tried often enough
-(`ATTEMPTS`), and `unknown` where it was not. Never silence.
+(`ATTEMPTS`), and `unknown` where it was not. Never silence. And what takes no record while nothing
+is in place between one fault and the next: ``not-accepted``, `between_faults`.
 
 Lawful, and looks similar:
 - a fault that was injected and not healed: what it names (all, when it names nothing) is not
@@ -51,6 +52,7 @@ from checkers.history.run_info import Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.recovery.between_faults import BETWEEN, between_faults
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -71,6 +73,7 @@ def check(history: History) -> Outcome:
             outcome.unknown(*key, found)
         else:
             seen[key] = found
+    between_faults(history, outcome)
     if not seen:
         return outcome
     gives_back = history.run.brokers.get(_GIVES_BACK) == "true"
@@ -424,6 +427,7 @@ PROMISE: Final = Promise(
         "never-led": "A partition of which a replica runs has a leader.",
         "never-in-sync": "Every replica whose broker runs comes in sync again.",
         "never-given-back": "A controller that gives leaderships back gives all of them back.",
+        "not-accepted": "What is whole takes records with acks=all between faults, too.",
         "never-accepted": "Every partition takes records again, with each level of acks.",
         "never-delivered": "Every consumer is given new records of every partition.",
         "never-answered": "Every broker answers those that ask it.",
@@ -435,6 +439,7 @@ PROMISE: Final = Promise(
         "partitions": "partitions whose state was read in the end",
         "partitions written to with acks=1": "by producer",
         "partitions written to with acks=all": "by producer",
+        BETWEEN: "by producer, where nothing was in place for long enough",
         "partitions read by consumers": "that had new records",
         "brokers asked by readers and probers": "by client",
         "administration under way": "deletions, reassignments, logs and settings found in the end",
@@ -453,6 +458,7 @@ PROMISE: Final = Promise(
             "never-led",
             "never-in-sync",
             "never-given-back",
+            "not-accepted",
             "never-accepted",
             "never-delivered",
             "never-answered",
