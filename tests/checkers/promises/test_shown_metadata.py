@@ -155,6 +155,21 @@ def test_an_in_sync_set_that_stays_old(spark: Any) -> None:
     assert [rules for rules, _ in found.values()] == [{}, {"metadata-isr-behind": 1}]
 
 
+@pytest.mark.parametrize(
+    ("leader", "epoch", "counts"),
+    [(2, 1, {}), (3, 1, {"metadata-isr-behind": 1}), (2, 2, {"metadata-isr-behind": 1})],
+)
+@judging(check, calm=calmed)
+def test_who_leads_tells_of_in_sync_sets_when_it_has_done_with_all(
+    calm: Any, leader: int, epoch: int, counts: dict[str, int]
+) -> Asks:
+    """Of another partition that it leads; not another leader's, nor by an election."""
+    calm.commit(LATE - 200, leader, 1, partition=1, isr=[leader])
+    calm.commit(LATE - 100, leader, epoch, partition=1, partition_epoch=1, isr=[leader, 1])
+    shown(calm, LATE, 2, 1, isr=[2, 3])
+    assert (yield calm).counts == counts
+
+
 @judging(check, calm=calmed)
 def test_an_in_sync_set_that_shrank_just_now_may_be_under_way(calm: Any) -> Asks:
     calm.commit(LATE - 100, 2, 1, partition_epoch=3, isr=[2, 3])
