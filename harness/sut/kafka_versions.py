@@ -5,7 +5,8 @@ brought it. Nothing else compares version numbers.
 
     2.1 .. 3.9   ZooKeeper mode          3.3 .. 4.x   KRaft mode (fit for production from 3.3)
     2.1          leader epochs in Metadata (KIP-320): what came before cannot be judged
-    2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380)
+    2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380); ends of
+                 logs that are committed (KIP-207)
     2.4          leaders elected and partitions reassigned by request (KIP-460, KIP-455)
     2.6          state-change.log tells each partition's start
     2.7          AlterPartition (KIP-497)
@@ -66,6 +67,12 @@ def parse_version(text: str, mode: Mode) -> Version:
 
 def has_control_plane(version: Version) -> bool:
     """``control.plane.listener.name``: 2.2 (KIP-291)."""
+    return version >= (2, 2, 0)
+
+
+def tells_committed_ends(version: Version) -> bool:
+    """Who leads tells no end of a log that it does not know to be committed, and takes ListOffsets
+    5, in whose answer it says so: 2.2 (KIP-207)."""
     return version >= (2, 2, 0)
 
 

@@ -29,8 +29,9 @@ from harness.sut.kafka_versions import (
     newest_plain_fetch,
     takes_orders_by_request,
     takes_our_control_requests,
+    tells_committed_ends,
 )
-from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
+from harness.sut.protocol import ClockTie, Limits, NodeLayout, Planes, Ports, SupportLayout
 
 
 class KafkaZk:
@@ -65,6 +66,18 @@ class KafkaZk:
     @property
     def orders_by_znode(self) -> bool:
         return not takes_orders_by_request(self._version)
+
+    @property
+    def limits(self) -> Limits:
+        if tells_committed_ends(self._version):
+            return Limits()
+        why = (
+            "before 2.2 a new leader tells ends that may lie behind what was acknowledged (KIP-207)"
+        )
+        return Limits(
+            unjudged={"offsets": why, "log-starts": why},
+            unserved={"offset-reader": why},
+        )
 
     @property
     def settled_s(self) -> float:

@@ -176,6 +176,8 @@ class Limits:
     """How far its brokers' wall clocks may be from this machine's."""
     unjudged: Mapping[str, str] = field(default_factory=dict)
     """By check that it shows nothing for: why."""
+    unserved: Mapping[str, str] = field(default_factory=dict)
+    """By client role that it cannot answer: why."""
 
 
 @runtime_checkable
