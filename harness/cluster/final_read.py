@@ -54,6 +54,7 @@ _CONSUMER_WAIT_MS: Final = 500
 _CATCH_UP_S: Final = 10.0
 """Twenty times what a follower's fetch may wait (``replica.fetch.wait.max.ms``)."""
 _STILL_S: Final = 0.5
+_ASK_TIMEOUT_S: Final = 5.0
 _APPENDING_S: Final = 20.0
 """How long a log may go on growing when nobody writes any more."""
 _STALL_S: Final = 20.0
@@ -157,7 +158,7 @@ def _stand_still(
             led.setdefault(state.leader, []).append((state.topic, state.partition))
 
     def ends() -> list[dict[tuple[str, int], int]]:
-        return [log_ends(cluster, node, keys, _TIMEOUT_S) for node, keys in led.items()]
+        return [log_ends(cluster, node, keys, _ASK_TIMEOUT_S) for node, keys in led.items()]
 
     deadline = time.monotonic() + _APPENDING_S
     before, now = None, ends()
