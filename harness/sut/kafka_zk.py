@@ -76,7 +76,7 @@ class KafkaZk:
         )
         return Limits(
             unjudged={"offsets": why, "log-starts": why},
-            unserved={"offset-reader": why},
+            unserved={"offset-reader": why, "record-deleter": why},
         )
 
     @property

@@ -23,9 +23,9 @@ Once all is calm (`checkers.facts.calm`: what is judged was asked for later than
 after healing, after its own return, and after the commit):
 
 - ``metadata-no-leader``: no leader, although one is committed and alive;
-- ``metadata-isr-behind``: the last leader epoch with an in-sync set that is not the last. Who leads
-  may write the sets of all that it leads itself, and tell of them when it has done with them all
-  (ReplicaManager.maybePropagateIsrChanges, before 2.7): its time runs from the last one.
+- ``metadata-isr-behind``: the last leader epoch with an in-sync set that is not the last. A leader
+  that writes in-sync sets itself (`checkers.facts.in_sync_writes`) tells of all that it leads when
+  it has done with them (ReplicaManager.maybePropagateIsrChanges): its time runs from the last.
 
 Unknown: a trial in which more than a quarter of what brokers showed in the end (each broker that
 answers, of each partition of the topics that were asked for) came before they owed anything, was
@@ -47,6 +47,7 @@ from checkers.facts.answers import deletion_steps, named, shown_rows
 from checkers.facts.calm import Debts, Node
 from checkers.facts.committed import Committed, committed
 from checkers.facts.decisions import from_log, lives
+from checkers.facts.in_sync_writes import leaders_write
 from checkers.facts.leadership import TP, Key, black_boxes, key_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -189,7 +190,7 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
         trial = (row["arm"], row["trial"])
         ends[trial] = max(ends.get(trial, 0), row["end_t"])
     known, debts = committed(history), Debts(history, ends)
-    changed = _last_changes(known, ends)
+    changed = _last_changes(history, known, ends)
     early: Counter[Trial] = Counter()
     judged = []
     unshown = _to_be_shown(history, known) - {(key_of(row), row["node"]) for row in places}
@@ -227,12 +228,13 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
 
 
 def _last_changes(
-    known: Mapping[Key, Committed], ends: Mapping[Trial, int]
+    history: History, known: Mapping[Key, Committed], ends: Mapping[Trial, int]
 ) -> dict[tuple[str, int, int], int]:
-    """By leader: when the in-sync set of anything that it leads was last changed without a raise of
-    the leader epoch, as leaders do (ns)."""
+    """By leader that writes in-sync sets itself: when it last wrote any (ns)."""
     found: dict[tuple[str, int, int], int] = {}
     for key, of in known.items():
+        if not leaders_write(history, key[0]):
+            continue
         for before, now in pairwise(of.states):
             same = before.row["leader_epoch"] == now.row["leader_epoch"]
             if same and now.t <= ends.get(key[:2], 0):
