@@ -33,8 +33,12 @@ LINES_OF_RELEASES: Final = (
     "kafka-kraft@4.3.1",
 )
 """From the first that can be judged on (`harness.sut.kafka_versions`)."""
-KNOWN: Final = {"departures: dead-in-sync": ("KAFKA-3143", (2, 3, 0))}
-"""By rule: the bug of Kafka (ZooKeeper mode) that breaks it, and the first release without."""
+KNOWN: Final = {
+    "departures: dead-in-sync": ("KAFKA-3143", (2, 1, 0), (2, 3, 0)),
+    "offsets: given-beyond-end": ("KAFKA-9838", (2, 4, 0), (2, 5, 1)),
+}
+"""By rule: the bug of Kafka (ZooKeeper mode) that breaks it, the first release that has it, of those
+that are played, and the first without."""
 LINES: Final = ("known", "ignored", "unknown")
 """What became of a line that was whole (`harness.sut.kafka_evidence.lines`)."""
 
@@ -98,8 +102,8 @@ def _causes(entry: Entry) -> Iterator[str]:
         yield f"- {entry.play.sut}, {entry.play.scenario}, seed {entry.play.seed}: {note}"
     kind, _, release = entry.play.sut.partition("@")
     for rule in KNOWN.keys() & set(entry.rules) if kind == "kafka-zk" and release else ():
-        bug, mended = KNOWN[rule]
-        if parse_version(release, Mode.ZOOKEEPER) < mended:
+        bug, broken, mended = KNOWN[rule]
+        if broken <= parse_version(release, Mode.ZOOKEEPER) < mended:
             in_words = ".".join(map(str, mended))
             yield f"- {entry.play.sut}, {rule}: {bug}, mended in {in_words}"
 
