@@ -76,6 +76,7 @@ def begun_record(
                 "not_judged": not_judged(scenario, settings, arm.sut, plan),
                 "traces": sorted(arm.sut.traces),
                 "strict_min_isr": Capability.STRICT_MIN_ISR in arm.sut.capabilities,
+                "topic_ids_late": isinstance(arm.sut, HasOldReleases) and arm.sut.topic_ids_late,
                 "leaders_write_isr": isinstance(arm.sut, HasOldReleases)
                 and Capability.ALTER_PARTITION not in arm.sut.capabilities,
                 "lag_max_ms": lag_max_ms(scenario, settings, arm.sut),

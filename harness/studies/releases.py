@@ -37,8 +37,8 @@ KNOWN: Final = {
     "departures: dead-in-sync": ("KAFKA-3143", (2, 1, 0), (2, 3, 0)),
     "offsets: given-beyond-end": ("KAFKA-9838", (2, 4, 0), (2, 5, 1)),
 }
-"""By rule: the bug of Kafka (ZooKeeper mode) that breaks it, the first release that has it, of those
-that are played, and the first without."""
+"""By rule: the bug of Kafka (ZooKeeper mode) that breaks it, the first release that has it, among
+those that can be played, and the first without."""
 LINES: Final = ("known", "ignored", "unknown")
 """What became of a line that was whole (`harness.sut.kafka_evidence.lines`)."""
 

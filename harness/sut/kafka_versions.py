@@ -132,6 +132,12 @@ def advertises_controllers(version: Version) -> bool:
     return version >= (3, 9, 0)
 
 
+def keeps_topic_ids_late(version: Version) -> bool:
+    """A replica gets its topic's id only with its second LeaderAndIsr, for with the first it has no
+    log yet to keep it beside (Partition.checkOrSetTopicId): 2.8, where nobody reads by ids."""
+    return (2, 8, 0) <= version < (3, 0, 0)
+
+
 def has_small_segments(version: Version) -> bool:
     """A topic's segments may be smaller than 1 MiB: until 4.0 (KIP-1030). Of the topic of offsets
     only its creation tells, and a cluster without it coordinates no group."""

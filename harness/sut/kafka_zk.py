@@ -26,6 +26,7 @@ from harness.sut.kafka_versions import (
     has_request_log,
     has_strict_min_isr,
     in_sync_sets_told_s,
+    keeps_topic_ids_late,
     newest_plain_fetch,
     takes_orders_by_request,
     takes_our_control_requests,
@@ -78,6 +79,10 @@ class KafkaZk:
             unjudged={"offsets": why, "log-starts": why},
             unserved={"offset-reader": why, "record-deleter": why},
         )
+
+    @property
+    def topic_ids_late(self) -> bool:
+        return keeps_topic_ids_late(self._version)
 
     @property
     def settled_s(self) -> float:

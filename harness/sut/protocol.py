@@ -241,6 +241,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def topic_ids_late(self) -> bool:
+        """Whether a replica may do without its topic's id for a while."""
+        ...
+
+    @property
     def fetch_version(self) -> int:
         """Of the Fetch by which any replica's log can be read."""
         ...

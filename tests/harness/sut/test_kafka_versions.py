@@ -106,6 +106,16 @@ def test_where_logs_end_is_asked_of_who_knows(release: str, served: bool) -> Non
     assert ("offsets" in limits.unjudged, "log-starts" in limits.unjudged) == (not served,) * 2
 
 
+@pytest.mark.parametrize(
+    ("name", "late"),
+    [("kafka-zk@2.7.1", False), ("kafka-zk@2.8.2", True), ("kafka-zk@3.0.2", False)],
+)
+def test_who_keeps_topic_ids_late(name: str, late: bool) -> None:
+    sut = registry.get(name)
+    assert isinstance(sut, HasOldReleases)
+    assert sut.topic_ids_late is late
+
+
 def test_without_a_release_a_system_is_what_it_was() -> None:
     assert registry.get("kafka-zk").name == "kafka-zk"
     assert Capability.CONTROL_REQUESTS in registry.get("kafka-zk").capabilities
