@@ -23,7 +23,14 @@ from harness.runtime.protocol import Programs
 from harness.scenarios.base import EVERYWHERE, Scenario, checks_for, unheard, unjudged
 from harness.settings import Settings
 from harness.sut.broker_properties import LAG_MAX_MS
-from harness.sut.protocol import ClockTie, IsDescribed, RunsAlready, SystemUnderTest, limits_of
+from harness.sut.protocol import (
+    ClockTie,
+    HasOldReleases,
+    IsDescribed,
+    RunsAlready,
+    SystemUnderTest,
+    limits_of,
+)
 from harness.trial_result import Arm, TrialResult
 
 
@@ -69,6 +76,9 @@ def begun_record(
                 "not_judged": not_judged(scenario, settings, arm.sut, plan),
                 "traces": sorted(arm.sut.traces),
                 "strict_min_isr": Capability.STRICT_MIN_ISR in arm.sut.capabilities,
+                "topic_ids_late": isinstance(arm.sut, HasOldReleases) and arm.sut.topic_ids_late,
+                "leaders_write_isr": isinstance(arm.sut, HasOldReleases)
+                and Capability.ALTER_PARTITION not in arm.sut.capabilities,
                 "lag_max_ms": lag_max_ms(scenario, settings, arm.sut),
             }
             for arm in arms

@@ -339,9 +339,8 @@ class TrialRunner:
         running: list[WorkloadProcess] = []
         self.result.workloads = []
         for index, role in enumerate(self.scenario.workloads(stage)):
-            missing = role.needs - cluster.capabilities
-            if missing:
-                reason = f"{self.arm.sut.name} lacks {', '.join(sorted(missing))}"
+            reason = self._unserved(role, cluster)
+            if reason:
                 self.result.skipped_roles.append(f"{role.process} ({role.role}): {reason}")
                 continue
             spec = self._workload_spec(cluster, role, index)
@@ -353,6 +352,13 @@ class TrialRunner:
         for process in running:
             process.wait_ready()
         return running
+
+    def _unserved(self, role: Role, cluster: Cluster) -> str | None:
+        """Why a role is left out; None: it is not."""
+        missing = role.needs - cluster.capabilities
+        if missing:
+            return f"{self.arm.sut.name} lacks {', '.join(sorted(missing))}"
+        return limits_of(self.arm.sut).unserved.get(role.role)
 
     def _workload_spec(self, cluster: Cluster, role: Role, index: int) -> WorkloadSpec:
         params = dict(role.params)

@@ -23,6 +23,9 @@ A *decision* is a committed state of a partition (`checkers.facts.decisions`). V
   has not heard of that one, and brokers refuse it (`fencing`);
 - ``claimed-otherwise``: a controller says that it committed what ZooKeeper's log does not hold.
 
+Lawful, and looks similar: who leads may write in-sync sets itself, under the controller epoch that
+made it the leader (`checkers.facts.in_sync_writes`).
+
 Measured: elections, and ``takeover``: from the fault that put a controller out of office until its
 successor says that it was elected.
 
@@ -41,6 +44,7 @@ from pyspark.sql import functions as F
 from checkers.facts.decisions import Decision, Life, content_of, from_log, lives, lost_writes
 from checkers.facts.details import details
 from checkers.facts.histogram import Histogram, bucket_number
+from checkers.facts.in_sync_writes import Ruled, by_leader
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import elections, in_order, written
 from checkers.facts.spans import latest
@@ -124,7 +128,12 @@ def _too_late(history: History, life: Life, elected: Sequence[Row]) -> Iterator[
     epochs = [row["controller_epoch"] for row in elected]
     # By election, when it or a later one was first over: most decisions are cleared by that.
     soonest = list(accumulate((_over_t(row) for row in reversed(elected)), min))[::-1]
+    before: Ruled | None = None
     for decision in life:
+        ruled = (decision.leader, decision.leader_epoch, decision.controller_epoch)
+        own, before = by_leader(history, decision.key[0], before, ruled), ruled
+        if own:
+            continue
         written_t = _written_t(history, decision)
         newer = bisect_right(epochs, _epoch(decision))
         if written_t is None or newer == len(epochs) or soonest[newer] >= written_t:
@@ -280,11 +289,16 @@ def _raises(history: History) -> Iterator[Row]:
 
 def _out_of_office(history: History) -> Iterator[Finding]:
     in_force: dict[Trial, Row] = {}
+    states: dict[Key, Ruled] = {}
     for row in in_order(history):
         trial = (row["arm"], row["trial"])
         if row["what"] == "controller_epoch":
             in_force[trial] = row
         if row["what"] != "state" or row["controller_epoch"] is None or trial not in in_force:
+            continue
+        key, ruled = key_of(row), (row["leader"], row["leader_epoch"], row["controller_epoch"])
+        before, states[key] = states.get(key), ruled
+        if by_leader(history, key[0], before, ruled):
             continue
         office = in_force[trial]
         if office["controller_epoch"] not in (None, row["controller_epoch"]):

@@ -11,6 +11,10 @@ Rows: ``log_read`` a record, ``log_end`` a replica, whose ``error`` says why it 
 Batches are fetched for all partitions of a node at once; a partition that yields nothing more
 although its end was not reached (a high watermark that lags) is asked again until nothing at all
 came for a while: however long logs are, they are read as long as there is progress.
+
+Replicas are read one after the other, so nothing may be appended meanwhile. That the load has ended
+does not say so: a busy broker appends what lay in its queue seconds after those who sent it have
+given up and gone. So leaders' logs have to stand still first.
 """
 
 from __future__ import annotations
@@ -49,6 +53,10 @@ _CONSUMER_WAIT_MS: Final = 500
 """``fetch.max.wait.ms``, as Kafka's consumers have it."""
 _CATCH_UP_S: Final = 10.0
 """Twenty times what a follower's fetch may wait (``replica.fetch.wait.max.ms``)."""
+_STILL_S: Final = 0.5
+_ASK_TIMEOUT_S: Final = 5.0
+_APPENDING_S: Final = 20.0
+"""How long a log may go on growing when nobody writes any more."""
 _STALL_S: Final = 20.0
 """Without a record of any partition: what is left is behind a high watermark that stands still."""
 _VALUE: Final = struct.Struct(">q")
@@ -119,6 +127,9 @@ def final_read(
     reader = _Reader.of(cluster.sut)
     at_rest = cluster.wait_full_isr(topics, quiesce_timeout_s)
     partitions = [s for s in cluster.view.partitions() if s.topic in topics]
+    if not _stand_still(cluster, partitions, over):
+        reason = f"records were appended for {_APPENDING_S:.0f} s after the load had ended"
+        sink("infra", component="load", reason=reason)
     read: dict[int, list[_Replica]] = {}
     for node in cluster.node_ids:
         mine = [_replica(s, node) for s in partitions if node in s.replicas]
@@ -135,6 +146,28 @@ def final_read(
         for replica in replicas:
             _record_end(node, replica, sink)
     return at_rest
+
+
+def _stand_still(
+    cluster: Cluster, partitions: Sequence[PartitionState], over: Callable[[], bool]
+) -> bool:
+    """Wait until leaders' logs end where they did before; False when they go on growing."""
+    led: dict[int, list[tuple[str, int]]] = {}
+    for state in partitions:
+        if cluster.nodes.is_running(state.leader):
+            led.setdefault(state.leader, []).append((state.topic, state.partition))
+
+    def ends() -> list[dict[tuple[str, int], int]]:
+        return [log_ends(cluster, node, keys, _ASK_TIMEOUT_S) for node, keys in led.items()]
+
+    deadline = time.monotonic() + _APPENDING_S
+    before, now = None, ends()
+    while before != now and not over():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_STILL_S)
+        before, now = now, ends()
+    return True
 
 
 def _catch_up(

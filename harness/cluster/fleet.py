@@ -30,6 +30,9 @@ _POLL_S: Final = 0.05
 _READY_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 60.0
 _ASK_TIMEOUT_S: Final = 5.0
+_NO_CONTROLLER_S: Final = 25.0
+"""Besides its session: with KRaft nobody ends one while a majority of the controllers is away, and
+the next active controller gives each broker a new one (ClusterControlManager.activate)."""
 
 
 Respec = Callable[[int, Mapping[str, str], Collection[Link], str | None], ProcessSpec]
@@ -67,7 +70,7 @@ class NodeFleet:
         self._view = view
         self._links = links
         self._record = record
-        self._unregister_timeout_s = session_timeout_ms / 1000 * 2 + 5
+        self._unregister_timeout_s = session_timeout_ms / 1000 * 2 + _NO_CONTROLLER_S
         self._now_ns = now_ns
         self._handles: dict[int, Handle] = {}
         self._locks = {node: Lock() for node in self._specs}

@@ -20,6 +20,7 @@ import orjson
 from checkers.judging.verdict import Verdict
 from harness.runs.rows import RUN_FILE
 from harness.studies.ledger import Entry, Play, by, commits
+from harness.sut.kafka_versions import Mode, parse_version
 
 LEDGER: Final = "releases.jsonl"
 LINES_OF_RELEASES: Final = (
@@ -32,6 +33,12 @@ LINES_OF_RELEASES: Final = (
     "kafka-kraft@4.3.1",
 )
 """From the first that can be judged on (`harness.sut.kafka_versions`)."""
+KNOWN: Final = {
+    "departures: dead-in-sync": ("KAFKA-3143", (2, 1, 0), (2, 3, 0)),
+    "offsets: given-beyond-end": ("KAFKA-9838", (2, 4, 0), (2, 5, 1)),
+}
+"""By rule: the bug of Kafka (ZooKeeper mode) that breaks it, the first release that has it, among
+those that can be played, and the first without."""
 LINES: Final = ("known", "ignored", "unknown")
 """What became of a line that was whole (`harness.sut.kafka_evidence.lines`)."""
 
@@ -77,9 +84,28 @@ def page(entries: Sequence[Entry]) -> str:
     ]
     groups = sorted(by(played, "sut", "scenario").items(), key=lambda group: _order(group[0]))
     lines += [_row(key, of) for key, of in groups]
+    lines += [
+        "",
+        "Of 2.0 and before nothing is played: their Metadata tells no leader epoch (KIP-320), by "
+        "which nearly all is judged.",
+    ]
+    causes = sorted({line for entry in played for line in _causes(entry)})
+    lines += ["", "What was found:", "", *causes] if causes else []
     unknown = [entry for entry in played if entry.verdict == Verdict.UNKNOWN]
     lines += ["", *_unknown(unknown)] if unknown else []
     return "\n".join(lines) + "\n"
+
+
+def _causes(entry: Entry) -> Iterator[str]:
+    """Of what was found: bugs that are known, and what somebody noted beside the entry."""
+    if note := entry.extra.get("note"):
+        yield f"- {entry.play.sut}, {entry.play.scenario}, seed {entry.play.seed}: {note}"
+    kind, _, release = entry.play.sut.partition("@")
+    for rule in KNOWN.keys() & set(entry.rules) if kind == "kafka-zk" and release else ():
+        bug, broken, mended = KNOWN[rule]
+        if broken <= parse_version(release, Mode.ZOOKEEPER) < mended:
+            in_words = ".".join(map(str, mended))
+            yield f"- {entry.play.sut}, {rule}: {bug}, mended in {in_words}"
 
 
 def _unknown(of: Iterable[Entry]) -> Iterator[str]:

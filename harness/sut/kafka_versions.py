@@ -5,7 +5,8 @@ brought it. Nothing else compares version numbers.
 
     2.1 .. 3.9   ZooKeeper mode          3.3 .. 4.x   KRaft mode (fit for production from 3.3)
     2.1          leader epochs in Metadata (KIP-320): what came before cannot be judged
-    2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380)
+    2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380); ends of
+                 logs that are committed (KIP-207)
     2.4          leaders elected and partitions reassigned by request (KIP-460, KIP-455)
     2.6          state-change.log tells each partition's start
     2.7          AlterPartition (KIP-497)
@@ -69,6 +70,12 @@ def has_control_plane(version: Version) -> bool:
     return version >= (2, 2, 0)
 
 
+def tells_committed_ends(version: Version) -> bool:
+    """Who leads tells no end of a log that it does not know to be committed, and takes ListOffsets
+    5, in whose answer it says so: 2.2 (KIP-207)."""
+    return version >= (2, 2, 0)
+
+
 def newest_plain_fetch(version: Version) -> int:
     """Fetch 11 came with 2.3 (KIP-392). From 2.4 on a follower answers nobody who asks with less;
     until then it answers whoever calls itself a debugging replica."""
@@ -123,6 +130,12 @@ def advertises_controllers(version: Version) -> bool:
     """A broker that is a controller, too, may name that listener in ``advertised.listeners``, and
     earlier releases refuse to: 3.9 (KIP-853)."""
     return version >= (3, 9, 0)
+
+
+def keeps_topic_ids_late(version: Version) -> bool:
+    """A replica gets its topic's id only with its second LeaderAndIsr, for with the first it has no
+    log yet to keep it beside (Partition.checkOrSetTopicId): 2.8, where nobody reads by ids."""
+    return (2, 8, 0) <= version < (3, 0, 0)
 
 
 def has_small_segments(version: Version) -> bool:

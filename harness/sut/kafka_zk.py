@@ -26,11 +26,13 @@ from harness.sut.kafka_versions import (
     has_request_log,
     has_strict_min_isr,
     in_sync_sets_told_s,
+    keeps_topic_ids_late,
     newest_plain_fetch,
     takes_orders_by_request,
     takes_our_control_requests,
+    tells_committed_ends,
 )
-from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
+from harness.sut.protocol import ClockTie, Limits, NodeLayout, Planes, Ports, SupportLayout
 
 
 class KafkaZk:
@@ -65,6 +67,22 @@ class KafkaZk:
     @property
     def orders_by_znode(self) -> bool:
         return not takes_orders_by_request(self._version)
+
+    @property
+    def limits(self) -> Limits:
+        if tells_committed_ends(self._version):
+            return Limits()
+        why = (
+            "before 2.2 a new leader tells ends that may lie behind what was acknowledged (KIP-207)"
+        )
+        return Limits(
+            unjudged={"offsets": why, "log-starts": why},
+            unserved={"offset-reader": why, "record-deleter": why},
+        )
+
+    @property
+    def topic_ids_late(self) -> bool:
+        return keeps_topic_ids_late(self._version)
 
     @property
     def settled_s(self) -> float:

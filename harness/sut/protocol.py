@@ -176,6 +176,8 @@ class Limits:
     """How far its brokers' wall clocks may be from this machine's."""
     unjudged: Mapping[str, str] = field(default_factory=dict)
     """By check that it shows nothing for: why."""
+    unserved: Mapping[str, str] = field(default_factory=dict)
+    """By client role that it cannot answer: why."""
 
 
 @runtime_checkable
@@ -236,6 +238,11 @@ class HasOldReleases(Protocol):
     @property
     def settled_s(self) -> float:
         """How long a sound cluster of it may take to tell all brokers of an in-sync set."""
+        ...
+
+    @property
+    def topic_ids_late(self) -> bool:
+        """Whether a replica may do without its topic's id for a while."""
         ...
 
     @property

@@ -12,6 +12,7 @@ import pytest
 
 from faults.plan import Plan
 from harness.scenarios import SCENARIOS
+from harness.scenarios.base import Role
 from harness.settings import Settings
 from harness.sut.protocol import Planes
 from harness.sut.registry import get
@@ -41,6 +42,33 @@ class Client:
         return ""
 
 
+def runner_of(folder: Path, sut: str) -> TrialRunner:
+    return TrialRunner(
+        SCENARIOS["broker-restart"],
+        Arm(sut=get(sut), planes=Planes.SINGLE),
+        0,
+        plan=Plan.of(1, []),
+        settings=Settings.of(store=folder, seed=1),
+        runtime=SimpleNamespace(capabilities=frozenset()),  # type: ignore[arg-type]
+        folder=folder,
+        progress=lambda _: None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sut", "left_out"), [("kafka-zk@2.1.1", {"offset-reader"}), ("kafka-zk@2.2.0", set())]
+)
+def test_who_would_ask_what_a_release_does_not_know_is_left_out(
+    tmp_path: Path, sut: str, left_out: set[str]
+) -> None:
+    runner = runner_of(tmp_path, sut)
+    cluster: Any = SimpleNamespace(capabilities=frozenset())
+    roles = [Role(role=name, process=name, params={}) for name in ("producer", "offset-reader")]
+    assert {role.role for role in roles if runner._unserved(role, cluster)} == left_out
+    prober = Role(role="prober", process="prober")
+    assert runner._unserved(prober, cluster) == f"{runner.arm.sut.name} lacks control-requests"
+
+
 @pytest.fixture
 def end(tmp_path: Path) -> Callable[..., tuple[list[str], list[str]]]:
     """What was done, in order, and who is said to have failed."""
@@ -48,16 +76,7 @@ def end(tmp_path: Path) -> Callable[..., tuple[list[str], list[str]]]:
     def end(*clients: tuple[str, str], ended: str = "", over: bool = False) -> Any:
         done: list[str] = []
         failed: list[str] = []
-        runner = TrialRunner(
-            SCENARIOS["broker-restart"],
-            Arm(sut=get("dualplane"), planes=Planes.DUAL),
-            0,
-            plan=Plan.of(1, []),
-            settings=Settings.of(store=tmp_path, seed=1),
-            runtime=SimpleNamespace(capabilities=frozenset()),  # type: ignore[arg-type]
-            folder=tmp_path,
-            progress=lambda _: None,
-        )
+        runner = runner_of(tmp_path, "dualplane")
         if over:
             runner._over.set()
         started = [Client(name, role, done, name == ended) for name, role in clients]

@@ -114,7 +114,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, bool
         ):
             monkeypatch.setattr(runner, name, part)
         runner.scenario = SimpleNamespace(  # type: ignore[assignment]
-            workloads=lambda _: [SimpleNamespace(needs=frozenset())],
+            workloads=lambda _: [SimpleNamespace(role="producer", needs=frozenset())],
             session_timeout_ms=1,
             overrides={},
             late_links=(),

@@ -13,8 +13,10 @@ live or is about to go. So whom that write leaves in sync could have led:
 
 Lawful, and looks similar: a reassignment elects from its targets, and raises the leader epoch when
 it begins and ends; so nothing is judged near a change of the topic's assignment. A partition whose
-last member in sync is away is written again and again, without a leader. An unclean election leaves
-only the leader in sync. Without ZooKeeper nobody tells of the order of replicas.
+last member in sync is away is written again and again, without a leader; and one whose leader,
+alone in sync, is gone when a controller comes into office may be left as it is until that leader is
+back and elected anew (before 2.3: KAFKA-3143). An unclean election leaves only the leader in sync.
+Without ZooKeeper nobody tells of the order of replicas.
 """
 
 from __future__ import annotations
@@ -42,7 +44,11 @@ def elections(history: History, outcome: Outcome) -> Iterator[Finding]:
     changed = _changes(history)
     orders: dict[Key, tuple[int, ...]] = {}
     before: dict[Key, Row] = {}
+    left: dict[tuple[str, int, int], int] = {}
+    """By broker: zxid of the end of its last registration."""
     for row in in_order(history):
+        if row["what"] == "broker" and row["step"] == "removed":
+            left[row["arm"], row["trial"], row["node"]] = row["zxid"]
         if row["topic"] is None:
             continue
         if row["what"] == "topic":
@@ -58,17 +64,21 @@ def elections(history: History, outcome: Outcome) -> Iterator[Finding]:
         if _is_near(changed.get(key[:3], ()), row["commit_ms"]):
             continue
         outcome.saw(*key[:2], ELECTIONS)
-        found = _judge(old, row, orders.get(key, ()))
+        away = left.get((*key[:2], old["leader"]), -1) > old["zxid"]
+        found = _judge(old, row, orders.get(key, ()), away)
         if found is not None:
             rule, says = found
             says = f"{key[2]}-{key[3]} {says}, by controller epoch {row['controller_epoch']}"
             yield Finding(rule, says, *key[:2], (written(old), written(row)))
 
 
-def _judge(old: Row, new: Row, order: Sequence[int]) -> tuple[str, str] | None:
+def _judge(old: Row, new: Row, order: Sequence[int], away: bool) -> tuple[str, str] | None:
+    """``away``: whether who led before was away meanwhile."""
     leader, isr = new["leader"], frozenset(new["isr"])
     if leader == old["leader"]:
-        if leader >= 0 and isr == frozenset(old["isr"]):
+        succeeded = new["controller_epoch"] != old["controller_epoch"]
+        came_back = away and succeeded and isr == {leader}
+        if leader >= 0 and isr == frozenset(old["isr"]) and not came_back:
             epoch = f"leader epoch {new['leader_epoch']}"
             return "raised-for-nothing", f"was given {epoch} with leader {leader}, as before"
         return None

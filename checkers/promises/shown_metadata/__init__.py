@@ -23,7 +23,9 @@ Once all is calm (`checkers.facts.calm`: what is judged was asked for later than
 after healing, after its own return, and after the commit):
 
 - ``metadata-no-leader``: no leader, although one is committed and alive;
-- ``metadata-isr-behind``: the last leader epoch with an in-sync set that is not the last.
+- ``metadata-isr-behind``: the last leader epoch with an in-sync set that is not the last. A leader
+  that writes in-sync sets itself (`checkers.facts.in_sync_writes`) tells of all that it leads when
+  it has done with them (ReplicaManager.maybePropagateIsrChanges): its time runs from the last.
 
 Unknown: a trial in which more than a quarter of what brokers showed in the end (each broker that
 answers, of each partition of the topics that were asked for) came before they owed anything, was
@@ -36,6 +38,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -44,6 +47,7 @@ from checkers.facts.answers import deletion_steps, named, shown_rows
 from checkers.facts.calm import Debts, Node
 from checkers.facts.committed import Committed, committed
 from checkers.facts.decisions import from_log, lives
+from checkers.facts.in_sync_writes import leaders_write
 from checkers.facts.leadership import TP, Key, black_boxes, key_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -186,6 +190,7 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
         trial = (row["arm"], row["trial"])
         ends[trial] = max(ends.get(trial, 0), row["end_t"])
     known, debts = committed(history), Debts(history, ends)
+    changed = _last_changes(history, known, ends)
     early: Counter[Trial] = Counter()
     judged = []
     unshown = _to_be_shown(history, known) - {(key_of(row), row["node"]) for row in places}
@@ -207,7 +212,10 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
             continue
         early[key[:2]] += not (late and (row["whole_invoke_t"] or 0) > (owed_t or 0))
         if late:
-            judged.append(_last_state(debts, row, state.row, owed_t))
+            told_t = changed.get((*key[:2], state.row["leader"]), 0)
+            isr_owed_t = debts.owed_from((*key[:2], row["node"]), state.t, told_t)
+            last = _last_state(debts, row, state.row, owed_t)
+            judged.append({**last, "isr_owed_t": isr_owed_t})
     if judged:
         _against_the_last(history, outcome, debts, rows, judged)
     for (arm, number), n in sorted(early.items()):
@@ -217,6 +225,22 @@ def _in_the_end(history: History, outcome: Outcome, rows: DataFrame) -> None:
         if n > UNJUDGED_SHARE * pairs:
             why = f"{n} of {pairs} {_PAIRS} did not come, told too little, or came before anything"
             outcome.unknown(arm, number, f"{why} was owed, more than {UNJUDGED_SHARE:.0%}")
+
+
+def _last_changes(
+    history: History, known: Mapping[Key, Committed], ends: Mapping[Trial, int]
+) -> dict[tuple[str, int, int], int]:
+    """By leader that writes in-sync sets itself: when it last wrote any (ns)."""
+    found: dict[tuple[str, int, int], int] = {}
+    for key, of in known.items():
+        if not leaders_write(history, key[0]):
+            continue
+        for before, now in pairwise(of.states):
+            same = before.row["leader_epoch"] == now.row["leader_epoch"]
+            if same and now.t <= ends.get(key[:2], 0):
+                leader = (*key[:2], now.row["leader"])
+                found[leader] = max(found.get(leader, 0), now.t)
+    return found
 
 
 def _has_successor(history: History, key: Key, row: Row, end_t: int) -> bool:
@@ -267,13 +291,14 @@ def _against_the_last(
     table = history.table(
         judged,
         "arm string, trial int, topic string, partition int, node int, leader_epoch int, "
-        "owed_t bigint, leads int, last_isr string",
+        "owed_t bigint, leads int, last_isr string, isr_owed_t bigint",
     )
     late = rows.join(F.broadcast(table), [*TP, "node", "leader_epoch"])
     late = late.where("last_invoke_t > owed_t")
     own = F.concat_ws(",", F.col("isr").cast("array<string>"))
     none = (F.col("leader") == NO_LEADER) & F.col("leads").isNotNull()
     behind = F.col("isr").isNotNull() & (own != F.col("last_isr"))
+    behind = behind & (F.col("last_invoke_t") > F.col("isr_owed_t"))
     odd = by_rule(late, {"metadata-no-leader": none, "metadata-isr-behind": behind})
     found = tally(odd, None, partial(_late_sort, debts.deafness))
     add(outcome, found, _late_finding)

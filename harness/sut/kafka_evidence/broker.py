@@ -70,8 +70,11 @@ class ServerLog:
     """(when, topic, partition, to offset, reason)."""
     renamed: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """When the log of a partition was put aside to be deleted."""
-    isrs: list[tuple[int, str, int, list[int], int]] = field(default_factory=list)
-    """(when, topic, partition, ISR, partition epoch)."""
+    isrs: list[tuple[int, str, int, list[int], int, int | None]] = field(default_factory=list)
+    """(when, topic, partition, ISR, partition epoch, leader epoch where this log tells)."""
+    leads: dict[tuple[str, int], int] = field(default_factory=dict)
+    """In which leader epoch it began to lead last, where this log tells. In the other log a change
+    is told when the request is done: too late for what was done meanwhile."""
     version: str | None = None
     starts: dict[tuple[str, int, int], tuple[int, int | None]] = field(default_factory=dict)
     """By topic, partition and leader epoch, its log's end and high watermark when it began to lead.
@@ -104,10 +107,12 @@ def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str)
             log.renamed.setdefault((found[1], int(found[2])), []).append(line.wall_ms)
         elif found := _ISR.match(line.message):
             isr = [int(n) for n in found[3].split(",") if n]
-            log.isrs.append((line.wall_ms, found[1], int(found[2]), isr, int(found[4])))
+            at = (found[1], int(found[2]))
+            log.isrs.append((line.wall_ms, *at, isr, int(found[4]), log.leads.get(at)))
         elif found := _STARTS.match(line.message):
             mark = None if found[5] is None else int(found[5])
             log.starts[found[1], int(found[2]), int(found[3])] = (int(found[4]), mark)
+            log.leads[found[1], int(found[2])] = int(found[3])
         else:
             known = "ignored"
         tally.count(path.name, known)
@@ -156,15 +161,16 @@ def log_rows(
             reason=f"by {thread}",
         )
         ends[key] = to_offset
-    for wall_ms, topic, partition, isr, partition_epoch in log.isrs:
+    for wall_ms, topic, partition, isr, partition_epoch, led_in in log.isrs:
         change = _before(by_partition.get((topic, partition), []), stamps.t(wall_ms))
+        told = change["leader_epoch"] if change else None
         yield stamps.row(
             "isr_change",
             wall_ms,
             topic=topic,
             partition=partition,
             isr=isr,
-            leader_epoch=change["leader_epoch"] if change else None,
+            leader_epoch=told if led_in is None else led_in,
             partition_epoch=partition_epoch,
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.log_files import FOLDERS, check, misplaced
+from checkers.promises.log_files import FOLDERS, LATE, check, misplaced
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging
 
@@ -132,6 +132,16 @@ def test_below_a_log_s_start_nothing_is_told(story: Any) -> Asks:
 def test_a_topic_id_that_only_some_keep(story: Any) -> Asks:
     outcome = yield kept(story, topic_id=None)
     assert dict(outcome.counts) == {"topic-id-otherwise": 1}
+
+
+@pytest.mark.parametrize(("topic_id", "counts"), [(None, {}), ("x", {"topic-id-otherwise": 1})])
+@judging(check)
+def test_where_topic_ids_come_late_some_have_none_yet(
+    story: Any, topic_id: str | None, counts: dict[str, int]
+) -> Asks:
+    story.run["arms"][story.arm][LATE] = True
+    outcome = yield kept(story, topic_id=topic_id)
+    assert dict(outcome.counts) == counts
 
 
 @judging(check)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checkers.facts.in_sync_writes import LEADERS
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.shown_metadata import check
@@ -153,6 +154,23 @@ def test_an_in_sync_set_that_stays_old(spark: Any) -> None:
         shown(calm, int(t), 2, 1, isr=[2, 3])
     found = judged_together(spark, check, cases)
     assert [rules for rules, _ in found.values()] == [{}, {"metadata-isr-behind": 1}]
+
+
+@pytest.mark.parametrize(
+    ("own", "leader", "epoch", "found"),
+    [(True, 2, 1, False), (True, 3, 1, True), (True, 2, 2, True), (False, 2, 1, True)],
+)
+@judging(check, calm=calmed)
+def test_who_leads_tells_of_in_sync_sets_when_it_has_done_with_all(
+    calm: Any, own: bool, leader: int, epoch: int, found: bool
+) -> Asks:
+    """Of another partition that it leads; not another leader's, nor by an election, nor where the
+    controller writes them."""
+    calm.run["arms"][calm.arm][LEADERS] = own
+    calm.commit(LATE - 200, leader, 1, partition=1, isr=[leader])
+    calm.commit(LATE - 100, leader, epoch, partition=1, partition_epoch=1, isr=[leader, 1])
+    shown(calm, LATE, 2, 1, isr=[2, 3])
+    assert (yield calm).counts == ({"metadata-isr-behind": 1} if found else {})
 
 
 @judging(check, calm=calmed)

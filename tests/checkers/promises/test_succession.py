@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from checkers.facts.in_sync_writes import LEADERS
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.succession import check
@@ -200,6 +201,38 @@ def test_a_decision_under_another_epoch(story: Any, spark: Any, log: Log, how: s
     assert found.counts == {"decided-out-of-office": 1}
     (violation,) = attach(story.history(spark), found.findings)
     assert [e["what"] for e in violation.events] == ["controller_epoch", "state"]
+
+
+@pytest.mark.parametrize(
+    ("leaders_write", "more", "found"),
+    [
+        (True, {}, False),
+        (False, {}, True),
+        (True, {"leader": 2}, True),
+        (True, {"leader_epoch": 2}, True),
+    ],
+)
+@judging(check, log=office)
+def test_a_leader_may_write_its_in_sync_set_under_the_epoch_that_made_it_one(
+    story: Any, log: Log, leaders_write: bool, more: dict[str, int], found: bool
+) -> Asks:
+    story.run["arms"][story.arm][LEADERS] = leaders_write
+    log.decide(2, 1, **{"leader_epoch": 1, "isr": [1, 2], **more})
+    assert ("decided-out-of-office" in (yield story).counts) is found
+
+
+@pytest.mark.parametrize(("leaders_write", "found"), [(True, False), (False, True)])
+@judging(check)
+def test_a_leaders_own_write_after_a_succession(
+    story: Any, leaders_write: bool, found: bool
+) -> Asks:
+    story.run["arms"][story.arm][LEADERS] = leaders_write
+    elect(story, 10, 1, 4)
+    decide(story, 100, 0, 4)
+    elect(story, 500, 2, 5)
+    decide(story, 900, 0, 4, partition_epoch=1, isr=[1, 2])
+    counts = (yield story).counts
+    assert counts == ({"decided-after-succession": 1} if found else {})
 
 
 @pytest.mark.parametrize("epoch", [2, 1, 4])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from faults.protocol import PartitionState
 from harness.cluster import final_read
 from harness.cluster.final_read import _read_node, _Replica
 from harness.sut.protocol import Limits
@@ -100,3 +101,47 @@ def test_a_system_is_read_as_it_can_be(
     role, wait_s = (-2, 0.0) if as_replica else (-1, 0.5)
     assert logs.asked == {(role, None, None), (role, fetch_version, wait_s)}
     assert leader.error is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "still", "asked"),
+    [([7, 7], True, 2), ([7, 8, 9, 9], True, 4), ([*range(100)], False, 42)],
+)
+def test_logs_stand_still_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch, ends: list[int], still: bool, asked: int
+) -> None:
+    """What lay in a broker's queue when its senders ended is appended yet."""
+    readings = iter(ends)
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    taken: list[int] = []
+
+    def log_ends(_cluster: Any, node: int, keys: Any, _timeout_s: float) -> dict[Any, int]:
+        assert (node, keys) == (1, [("t", 0)])
+        taken.append(next(readings))
+        return {("t", 0): taken[-1]}
+
+    monkeypatch.setattr(final_read, "log_ends", log_ends)
+    monkeypatch.setattr(final_read.time, "sleep", sleep)
+    monkeypatch.setattr(final_read.time, "monotonic", lambda: now_s)
+    nodes = SimpleNamespace(is_running=lambda node: node == 1)
+    cluster: Any = SimpleNamespace(nodes=nodes)
+    led, away = (
+        PartitionState(
+            topic="t",
+            partition=partition,
+            leader=leader,
+            leader_epoch=0,
+            isr=(1, 2),
+            replicas=(1, 2),
+            controller_epoch=1,
+            partition_epoch=0,
+        )
+        for partition, leader in ((0, 1), (1, 2))
+    )
+    assert final_read._stand_still(cluster, [led, away], lambda: False) is still
+    assert len(taken) == asked

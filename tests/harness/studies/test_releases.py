@@ -50,3 +50,18 @@ def test_the_page_goes_from_old_to_new_and_says_why() -> None:
         "| kafka-zk 3.9.2 | broker-restart | 0 | 0 | 1 (epochs: went-back) | - | - |",
     ]
     assert "- kafka-kraft@3.3.2, broker-restart, seed 1: nothing happened" in text
+
+
+def test_what_is_a_known_bug_of_that_release_is_named() -> None:
+    rules = ("departures: dead-in-sync", "epochs: went-back")
+    releases = ("2.1.1", "2.3.0")
+    played = [entry(f"kafka-zk@{release}", "invalid", rules=rules) for release in releases]
+    beyond = ("offsets: given-beyond-end",)
+    played += [entry(f"kafka-zk@{of}", "invalid", rules=beyond) for of in ("2.3.1", "2.5.0")]
+    played.append(entry("kafka-zk@2.4.1", extra={"note": "a busy machine"}))
+    causes = [line for line in page(played).splitlines() if line.startswith("- ")]
+    assert causes == [
+        "- kafka-zk@2.1.1, departures: dead-in-sync: KAFKA-3143, mended in 2.3.0",
+        "- kafka-zk@2.4.1, broker-restart, seed 1: a busy machine",
+        "- kafka-zk@2.5.0, offsets: given-beyond-end: KAFKA-9838, mended in 2.5.1",
+    ]

@@ -182,6 +182,22 @@ def test_an_in_sync_set_of_any_release(tmp_path: Path, version: Version, line: s
     assert (row["isr"], row["partition_epoch"]) == ([1, 3], 5)
 
 
+@pytest.mark.parametrize("version", [Version(2, 1, 1), Version(2, 4, 1)])
+@pytest.mark.parametrize(("isr_ms", "epoch"), [(95, 5), (85, None)])
+def test_an_in_sync_set_is_of_the_leader_epoch_that_had_begun(
+    tmp_path: Path, version: Version, isr_ms: int, epoch: int | None
+) -> None:
+    """The request by which it began is done only later."""
+    starts, _, _ = LEADERS[version]
+    assert starts
+    isr = "[Partition a-b-3 broker=1] ISR updated to [1,3] and zkVersion updated to [5]"
+    said = sorted([(90, starts), (isr_ms, isr)])
+    began(tmp_path, version, *(log(ms, line, "kafka.cluster.Partition") for ms, line in said))
+    write(tmp_path, "state-change.log", [log(100, line) for line in LEADERS[version][1]])
+    (row,) = kind(tmp_path, "isr_change", version)
+    assert row["leader_epoch"] == epoch
+
+
 @pytest.mark.parametrize(
     ("version", "name"), [(Version(2, 8, 1), "Log"), (Version(3, 3, 2), "UnifiedLog")]
 )

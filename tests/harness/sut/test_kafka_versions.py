@@ -12,7 +12,7 @@ from harness.settings import Settings, SettingsError
 from harness.sut import kafka_jars, registry
 from harness.sut.kafka_jars import libs_dir, pom, release_of
 from harness.sut.kafka_versions import Mode, UnknownVersion, Version, parse_version
-from harness.sut.protocol import HasOldReleases, Planes, UnknownSystem
+from harness.sut.protocol import HasOldReleases, Planes, UnknownSystem, limits_of
 from harness.trial import Arm
 from nodes.properties import parse_properties
 from tests.harness.sut.test_systems import layout
@@ -97,6 +97,23 @@ def test_who_asks_the_controller_for_in_sync_sets(name: str, has: bool) -> None:
 )
 def test_who_commits_nothing_while_too_few_are_in_sync(name: str, has: bool) -> None:
     assert (Capability.STRICT_MIN_ISR in registry.get(name).capabilities) is has
+
+
+@pytest.mark.parametrize(("release", "served"), [("2.1.1", False), ("2.2.0", True)])
+def test_where_logs_end_is_asked_of_who_knows(release: str, served: bool) -> None:
+    limits = limits_of(registry.get(f"kafka-zk@{release}"))
+    assert ("offset-reader" in limits.unserved) is not served
+    assert ("offsets" in limits.unjudged, "log-starts" in limits.unjudged) == (not served,) * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "late"),
+    [("kafka-zk@2.7.1", False), ("kafka-zk@2.8.2", True), ("kafka-zk@3.0.2", False)],
+)
+def test_who_keeps_topic_ids_late(name: str, late: bool) -> None:
+    sut = registry.get(name)
+    assert isinstance(sut, HasOldReleases)
+    assert sut.topic_ids_late is late
 
 
 def test_without_a_release_a_system_is_what_it_was() -> None:

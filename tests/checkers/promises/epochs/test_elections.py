@@ -22,7 +22,7 @@ def logged(*states: Written, order: tuple[int, ...] = (1, 2, 3), reassigned_ms: 
 
     def write(what: str, step: str, commit_ms: int, **fields: Any) -> None:
         nonlocal zxid
-        zxid += 1
+        zxid += 10
         fields = {"zxid": zxid, "commit_ms": commit_ms, **fields}
         story.add("zk_write", commit_ms, what=what, step=step, **fields)
 
@@ -69,6 +69,40 @@ CASES = {
 @judging(ruled(elections))
 def test_an_election_has_a_cause_and_takes_the_first_who_can_lead(name: str) -> Asks:
     story, rule = CASES[name]
+    assert (yield story).counts == ({} if rule is None else {rule: 1})
+
+
+def returned(*, node: int, at_ms: int, isr: tuple[int, ...], controller_epoch: int) -> Story:
+    """Elected again as it led, after a registration had ended."""
+    story = logged((1, 0, isr), (1, 1, isr))
+    story.rows["zk_write"][-1]["controller_epoch"] = controller_epoch
+    fields: dict[str, Any] = {"zxid": 25 if at_ms > 100_000 else 5, "commit_ms": at_ms}
+    story.add("zk_write", at_ms, what="broker", step="removed", node=node, **fields)
+    return story
+
+
+RETURNS = {
+    "alone, back under the next controller": (
+        returned(node=1, at_ms=100_500, isr=(1,), controller_epoch=2),
+        None,
+    ),
+    "another was away": (returned(node=2, at_ms=100_500, isr=(1,), controller_epoch=2), VAIN),
+    "it was away before": (returned(node=1, at_ms=90_000, isr=(1,), controller_epoch=2), VAIN),
+    "under the same controller": (
+        returned(node=1, at_ms=100_500, isr=(1,), controller_epoch=1),
+        VAIN,
+    ),
+    "beside another in sync": (
+        returned(node=1, at_ms=100_500, isr=(1, 2), controller_epoch=2),
+        VAIN,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETURNS)
+@judging(ruled(elections))
+def test_who_was_alone_in_sync_when_a_controller_came_is_elected_anew(name: str) -> Asks:
+    story, rule = RETURNS[name]
     assert (yield story).counts == ({} if rule is None else {rule: 1})
 
 
