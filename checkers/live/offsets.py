@@ -38,11 +38,14 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 TOLD_BY: Final = frozenset({"produce", "fetch", "assignment"})
+_TWICE: Final = "acked-twice-otherwise"
+_NOT_READ: Final = "acked-not-read"
 _GONE: Final = frozenset({"acked-all-lost", "acked-all-moved"})
 _READ: Final = frozenset({"read-then-gone", "read-then-changed"})
 JUDGED_BY: Final[Mapping[str, frozenset[str]]] = {
-    "acked-twice-otherwise": _GONE,
-    "acked-not-read": _GONE | _READ | {"inconsistent-offset"},  # read again, as it should be
+    # By their own names where nobody could read the final log.
+    _TWICE: _GONE | {_TWICE},
+    _NOT_READ: _GONE | _READ | {_NOT_READ, _TWICE, "inconsistent-offset"},  # read again, as due
     "read-twice-otherwise": _READ | {"inconsistent-offset"},
     "acked-skipped": _GONE | {"poll-skipped"},
 }
@@ -111,8 +114,8 @@ class Offsets:
         )
         other = (F.col("least") != F.col("acked")) | (F.col("most") != F.col("acked"))
         wrong = (
-            F.when(F.col("acked") != F.col("acked_last"), "acked-twice-otherwise")
-            .when(other, "acked-not-read")
+            F.when(F.col("acked") != F.col("acked_last"), _TWICE)
+            .when(other, _NOT_READ)
             .when(F.col("least") != F.col("most"), "read-twice-otherwise")
         )
         return self._settle(known.withColumn("wrong", wrong).toArrow(), now_t)
@@ -214,7 +217,7 @@ def _says(row: Row) -> str:
     if row["wrong"] == "read-twice-otherwise":
         return f"consumers read values {row['least']} and {row['most']} at {at}"
     promised = f"acks=all acknowledged value {row['acked']} at {at}"
-    if row["wrong"] == "acked-twice-otherwise":
+    if row["wrong"] == _TWICE:
         return f"{promised}, and value {row['acked_last']} there as well"
     if row["wrong"] == "acked-skipped":
         return f"{promised}; {row['missed']} read on past it and was never given it"
