@@ -279,7 +279,8 @@ class Description(Part):
         there. No error: a program may know where to listen from elsewhere."""
         text = self.model_dump_json()
         given = [f"{link}.bind" for link in self.links]
-        given += ["zookeeper"] * (self.coordination == "zookeeper")
+        if self.coordination == "zookeeper":
+            given += ["zookeeper", "session-timeout-ms"]
         return [name for name in given if not re.search(rf"{{{{\s*{re.escape(name)}\b", text)]
 
 
