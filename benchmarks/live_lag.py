@@ -134,7 +134,7 @@ def measure(rate: int, seconds: float, folder: Path) -> tuple[str, bool]:
     (ended,) = _told(run, "ended")
     cost = (ended["cpu_s"] - began[0]["cpu_s"]) / ended["seconds"]
     told = [lags[partition] for partition in load.planted if partition in lags]
-    sound = lags.keys() == load.planted.keys() and not any(ended["left_out"].values())
+    sound = lags.keys() == load.planted.keys() and not ended["left_out"]["lines"]
     lag = f"{statistics.median(told):.1f} / {max(told):.1f}" if told else "- / -"
     line = f"{rate:>7,} {written:>9,.0f} {lag:>13} s {left_s:>8.1f} s {cost:>6.2f}"
     return f"{line}  {len(told)} of {len(load.planted)}  {ended['left_out']}", sound
