@@ -1,4 +1,4 @@
-"""The load of `benchmarks.live_lag` is what workloads write, and wrong only where that is planted."""
+"""The load of `benchmarks.live_lag` is what workloads write, and wrong only where planted."""
 
 from __future__ import annotations
 
