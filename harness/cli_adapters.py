@@ -66,6 +66,8 @@ def check(files: Annotated[list[Path], typer.Argument(help="Description files")]
         sut = described(str(file))
         settings = Settings.of(sut=f"{FILE}{file}", seed=0)
         typer.echo(f"{file}: {sut.name}, planes {', '.join(sorted(sut.plane_modes))}")
+        for name in sut.unused():
+            typer.echo(f"  note: {{{{{name}}}}} stands nowhere in it: will that be there?")
         for scenario in SCENARIOS.values():
             try:
                 arms_of(scenario, settings)

@@ -38,11 +38,14 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 TOLD_BY: Final = frozenset({"produce", "fetch", "assignment"})
+_TWICE: Final = "acked-twice-otherwise"
+_NOT_READ: Final = "acked-not-read"
 _GONE: Final = frozenset({"acked-all-lost", "acked-all-moved"})
 _READ: Final = frozenset({"read-then-gone", "read-then-changed"})
 JUDGED_BY: Final[Mapping[str, frozenset[str]]] = {
-    "acked-twice-otherwise": _GONE,
-    "acked-not-read": _GONE | _READ | {"inconsistent-offset"},  # read again, as it should be
+    # By their own names where nobody could read the final log.
+    _TWICE: _GONE | {_TWICE},
+    _NOT_READ: _GONE | _READ | {_NOT_READ, _TWICE, "inconsistent-offset"},  # read again, as due
     "read-twice-otherwise": _READ | {"inconsistent-offset"},
     "acked-skipped": _GONE | {"poll-skipped"},
 }
@@ -70,9 +73,17 @@ class Offsets:
     bits: dict[str, int] = field(default_factory=dict)
     """By consumer, its bit in ``readers``."""
     cut: int = 0
+    _low: dict[At, int] = field(default_factory=dict)
+    """By partition, the lowest offset that something new is said of."""
 
     def take(self, rows: Mapping[str, list[dict[str, Any]]]) -> None:
-        """How far consumers have come."""
+        """How far consumers have come, and which offsets are spoken of."""
+        self._low.clear()
+        for row in (*rows.get("produce", ()), *rows.get("fetch", ())):
+            offset = row.get("offset")
+            if offset is not None and offset >= 0:
+                at = (row["topic"], row["partition"])
+                self._low[at] = min(offset, self._low.get(at, offset))
         for row in rows.get("assignment", ()):
             self.moved.add(row["process"])
         for row in rows.get("fetch", ()):
@@ -93,11 +104,14 @@ class Offsets:
     def fold(self, history: History, now_t: int) -> list[Row]:
         """Take in what is new; answer the offsets at which something is certainly wrong. ``now_t``:
         up to when rows are there."""
+        import pyarrow as pa
+
         parts = [part for part in (_acked(history), _read(history, self.bits)) if part is not None]
         if not parts:
             return []
-        if self.open is not None and self.open.num_rows:
-            parts.append(history.spark.createDataFrame(self.open))
+        touched, rest = self._touched()
+        if touched is not None and touched.num_rows:
+            parts.append(history.spark.createDataFrame(touched))
         said = parts[0]
         for part in parts[1:]:
             said = said.unionByName(part)
@@ -111,11 +125,30 @@ class Offsets:
         )
         other = (F.col("least") != F.col("acked")) | (F.col("most") != F.col("acked"))
         wrong = (
-            F.when(F.col("acked") != F.col("acked_last"), "acked-twice-otherwise")
-            .when(other, "acked-not-read")
+            F.when(F.col("acked") != F.col("acked_last"), _TWICE)
+            .when(other, _NOT_READ)
             .when(F.col("least") != F.col("most"), "read-twice-otherwise")
         )
-        return self._settle(known.withColumn("wrong", wrong).toArrow(), now_t)
+        judged = known.withColumn("wrong", wrong).toArrow()
+        if rest is not None:
+            more = rest.append_column("wrong", pa.nulls(rest.num_rows, pa.string()))
+            judged = pa.concat_tables(
+                [judged, more.select(judged.column_names).cast(judged.schema)]
+            )
+        return self._settle(judged, now_t)
+
+    def _touched(self) -> tuple[pa.Table | None, pa.Table | None]:
+        """The state's offsets from the lowest on that something new is said of, and the others,
+        which stay as they are and need no Spark."""
+        import pyarrow.compute as pc
+
+        if self.open is None:
+            return None, None
+        names = self.open.column_names
+        each = _with(self.open, "low", self._low)
+        is_touched = pc.fill_null(pc.greater_equal(each["offset"], each["low"]), False)
+        touched, rest = each.filter(is_touched), each.filter(pc.invert(is_touched))
+        return touched.select(names), rest.select(names)
 
     def _settle(self, known: pa.Table, now_t: int) -> list[Row]:
         """Keep what is open, and give out what is wrong."""
@@ -126,24 +159,15 @@ class Offsets:
         wrong: list[Row] = known.filter(is_wrong).to_pylist()
         rest = known.filter(pc.invert(is_wrong)).drop_columns(["wrong"])
         there = {at: self._there(at) for at in self.reach}
-        keep = []
-        columns = (rest[name].to_pylist() for name in (*_PLACE, "acked", "readers", "t"))
-        for topic, partition, offset, acked, readers, t in zip(*columns, strict=True):
-            young, of = t >= now_t - LATE_NS, there.get((topic, partition), [])
-            if acked is None:
-                keep.append(young)
-                continue
-            passed = [
-                who for who, bit, first, last in of if not readers & bit and first <= offset < last
-            ]
-            # Of what was cut nobody knows any more who had read it.
-            if passed and not self.cut:
-                row = {"topic": topic, "partition": partition, "offset": offset, "acked": acked}
-                row |= {"wrong": "acked-skipped", "missed": ", ".join(sorted(passed)), "t": t}
-                wrong.append(row)
-            reached = bool(of) and all(last >= offset for *_, last in of)
-            keep.append(not passed and (young or not reached))
-        rest = rest.filter(pa.array(keep, pa.bool_()))
+        readers = {at: sum(bit for _, bit, *_ in of) for at, of in there.items() if of}
+        rest = _with(rest, "everybody", readers)
+        young = pc.greater_equal(rest["t"], now_t - LATE_NS)
+        by_all = pc.equal(pc.bit_wise_and(rest["readers"], rest["everybody"]), rest["everybody"])
+        settled = pc.or_(pc.is_null(rest["acked"]), pc.fill_null(by_all, False))
+        rest = rest.drop_columns(["everybody"])
+        awaited, are_young = (each.filter(pc.invert(settled)) for each in (rest, young))
+        open_ = awaited.filter(_awaited(awaited, are_young, there, wrong, is_cut=self.cut > 0))
+        rest = pa.concat_tables([rest.filter(pc.and_(settled, young)), open_])
         if rest.num_rows > MOST:
             self.cut += rest.num_rows - MOST
             rest = rest.sort_by([("t", "descending")]).slice(0, MOST)
@@ -154,6 +178,45 @@ class Offsets:
         """Who reads a partition in order: its bit, and from where to where."""
         of = self.reach[at].items()
         return [(who, self.bits[who], *ends) for who, ends in of if who not in self.moved]
+
+
+def _with(rows: pa.Table, name: str, values: Mapping[At, int]) -> pa.Table:
+    """The rows, and by their partition the value; null where there is none."""
+    import pyarrow as pa
+
+    schema = pa.schema([rows.schema.field("topic"), rows.schema.field("partition")])
+    schema = schema.append(pa.field(name, pa.int64()))
+    of = [{"topic": at[0], "partition": at[1], name: value} for at, value in values.items()]
+    return rows.join(pa.Table.from_pylist(of, schema), ["topic", "partition"])
+
+
+def _awaited(
+    rows: pa.Table,
+    young: pa.ChunkedArray,
+    there: Mapping[At, list[tuple[str, int, int, int]]],
+    wrong: list[Row],
+    *,
+    is_cut: bool,
+) -> pa.Array:
+    """Which acknowledged offsets that somebody has yet to read are kept. Those that somebody read
+    past go to ``wrong``; not where some were cut (``is_cut``): nobody knows who had read those."""
+    import pyarrow as pa
+
+    keep = []
+    columns = (rows[name].to_pylist() for name in (*_PLACE, "acked", "readers", "t"))
+    each = zip(*columns, young.to_pylist(), strict=True)
+    for topic, partition, offset, acked, readers, t, is_young in each:
+        of = there.get((topic, partition), [])
+        passed = [
+            who for who, bit, first, last in of if not readers & bit and first <= offset < last
+        ]
+        if passed and not is_cut:
+            row = {"topic": topic, "partition": partition, "offset": offset, "acked": acked}
+            row |= {"wrong": "acked-skipped", "missed": ", ".join(sorted(passed)), "t": t}
+            wrong.append(row)
+        reached = bool(of) and all(last >= offset for *_, last in of)
+        keep.append(not passed and (is_young or not reached))
+    return pa.array(keep, pa.bool_())
 
 
 def _acked(history: History) -> DataFrame | None:
@@ -214,7 +277,7 @@ def _says(row: Row) -> str:
     if row["wrong"] == "read-twice-otherwise":
         return f"consumers read values {row['least']} and {row['most']} at {at}"
     promised = f"acks=all acknowledged value {row['acked']} at {at}"
-    if row["wrong"] == "acked-twice-otherwise":
+    if row["wrong"] == _TWICE:
         return f"{promised}, and value {row['acked_last']} there as well"
     if row["wrong"] == "acked-skipped":
         return f"{promised}; {row['missed']} read on past it and was never given it"

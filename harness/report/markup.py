@@ -101,6 +101,11 @@ def details(summary: Content, *content: Content, open_: bool = False) -> Html:
     return tag("details", tag("summary", summary), *content, open=open_)
 
 
+def listing(summary: str, says: str) -> Html:
+    """Text as it stands, folded away, in a box that scrolls, by keyboard as well."""
+    return details(summary, tag("pre", says, tabindex=0, role="group", aria_label=summary))
+
+
 def _attribute(key: str, value: str | int | bool | None) -> str:
     if value is None or value is False:
         return ""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.report import script
-from harness.report.markup import Html, data, details, tag
+from harness.report.markup import Html, data, listing, tag
 from harness.report.run_folder import RunFolder
 from harness.report.sections.checks import checks
 from harness.report.sections.comparison import comparison
@@ -108,7 +108,7 @@ def _safely(story: Story, element_id: str, name: str, make: Callable[[Story], Ht
     except Exception as error:
         # A report is read when things are broken: one bad table must not hide the others.
         why = note(f"This section could not be written: {type(error).__name__}: {error}")
-        trace = details("traceback", tag("pre", traceback.format_exc()))
+        trace = listing("traceback", traceback.format_exc())
         return section(element_id, name, why, trace)
 
 

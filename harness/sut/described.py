@@ -63,6 +63,10 @@ class DescribedSystem:
             unjudged={"succession": "nobody tells who was elected controller"} if told else {},
         )
 
+    def unused(self) -> list[str]:
+        """Placeholders of what its file asks for that stand nowhere in it."""
+        return self._is.unused()
+
     def prepare(self, programs: Programs) -> None:
         for name, wanted in self._is.find.items():
             self._found[name] = _find(wanted, name, self._file)

@@ -8,6 +8,7 @@ describes, ``adapters/schema.json`` is made from it (``biplane adapter schema``)
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Final, Literal, Self, get_args
@@ -272,6 +273,15 @@ class Description(Part):
             for number, link in enumerate(self.ready.ports)
         ]
         return [(place, says) for holds, place, says in held if holds]
+
+    def unused(self) -> list[str]:
+        """Placeholders that it was given and stand nowhere in it: what they are for will not be
+        there. No error: a program may know where to listen from elsewhere."""
+        text = self.model_dump_json()
+        given = [f"{link}.bind" for link in self.links]
+        if self.coordination == "zookeeper":
+            given += ["zookeeper", "session-timeout-ms"]
+        return [name for name in given if not re.search(rf"{{{{\s*{re.escape(name)}\b", text)]
 
 
 Place = tuple[str | int, ...]

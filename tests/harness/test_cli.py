@@ -46,6 +46,10 @@ def test_a_description_is_checked_and_says_what_it_can_play(
     assert code == 0
     assert "  yes  lone-broker, not judged: " in out
     assert "  no   request-flood: has 1 of the 3 brokers that it takes; " in out
+    assert "  note: {{client.bind}} stands nowhere in it" in out
+    file.write_text("adapter: 1\nname: mine\nstart: {argv: [x, '{{ client.bind.port }}']}\n")
+    code, out, _ = biplane("adapter", "check", str(file))
+    assert (code, "note" in out) == (0, False)
     file.write_text("adapter: 1\nname: Mine\n")
     code, _, err = biplane("adapter", "check", str(file))
     assert code == 254

@@ -5,7 +5,8 @@ A run is stopped at a step and so many milliseconds later that are drawn by seed
 Just before, everything that it runs by then is written down (pid and start time); afterwards none
 of that may be there, nor anything below its store. By default each signal is tried once: at
 the start, while a broker is paused and another flooded, and while all of it is being ended.
-``BIPLANE_SIGNALS`` is how many, ``BIPLANE_SIGNAL_SEED`` repeats the choices.
+``BIPLANE_SIGNALS`` is how many, ``BIPLANE_SIGNAL_SEED`` repeats the choices, and with
+``BIPLANE_SIGNAL_RUNTIME=docker`` no container or network of the run may be there either.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import pytest
 from faults.plan import Plan
 from faults.protocol import Entry
 from harness.runtime.paths import bin_dir
-from harness.runtime.registry import start_ticks
+from harness.runtime.registry import boot_id, start_ticks
 from harness.runtime.tools import find_toxiproxy
 
 pytestmark = [
@@ -39,11 +40,14 @@ ROOT = Path(__file__).resolve().parents[2]
 FEW = 3
 COUNT = int(os.environ.get("BIPLANE_SIGNALS", FEW))
 SEED = int(os.environ.get("BIPLANE_SIGNAL_SEED", "10"))
+RUNTIME = os.environ.get("BIPLANE_SIGNAL_RUNTIME", "process")
 STEPS = (
     *("starting", "warm-up", "chaos", "pause", "healing", "looking on", "stopping"),
     *("finishing the history", "checking in Spark"),
 )
 """As the run tells of them; it may skip one, see `Run.reach`."""
+UP = STEPS[1:6]
+"""Brokers run, a moment later, too."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _COMMANDS = {
     "biplane run": ["-c", "from harness.cli import main; main()", "run", "broker-restart"],
@@ -152,6 +156,7 @@ class Run:
         self.output = folder / "output.log"
         PLAN.save(folder / "plan.json")
         options = ["--planes=dual", "--time-limit=3", f"--plan={folder / 'plan.json'}"]
+        options.append(f"--runtime={RUNTIME}")
         options.append(f"--store={self.store}")
         first = [sys.executable, "-c", _BEGIN]
         with self.output.open("wb") as output:
@@ -164,6 +169,20 @@ class Run:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self.identity = f"{self.process.pid}:{start_ticks(self.process.pid)}:{boot_id()}"
+
+    def contained(self) -> list[str]:
+        """Containers and networks that it made, and that are there."""
+        if RUNTIME != "docker":
+            return []
+        from harness.runtime.docker_engine import LABEL_OWNER, connect
+
+        api, filters = connect().api, {"label": f"{LABEL_OWNER}={self.identity}"}
+        networks = [each["Name"] for each in api.networks(filters=filters)]
+        return [
+            *networks,
+            *(each["Names"][0] for each in api.containers(all=True, filters=filters)),
+        ]
 
     def told(self) -> str:
         return self.output.read_text(errors="replace")
@@ -204,13 +223,17 @@ def test_nothing_is_left_and_what_was_recorded_is_kept(
     running = run(moment.command)
     running.reach(moment.step, wait_until)
     time.sleep(moment.after_s)
+    made = running.contained()
     ran = running.end(moment.number, moment.second_s)
     told = running.told()
     assert running.process.returncode == 2, told
     assert not [one for one in ran if start_ticks(one[0]) == one[1]], told
     assert not below(running.store), told
+    assert running.contained() == []
+    assert made or RUNTIME == "process" or moment.step not in UP
     assert not list((running.home / "processes").glob("*"))
     assert "Traceback" not in told
+    assert "\tat " not in told, "a JVM's"
     (record,) = running.store.glob("broker-restart/*/run.json")
     if (record.parent / "trials").exists():
         assert json.loads(record.read_text())["history"]["rows"]

@@ -4,8 +4,10 @@
 Who reads a partition and goes on polling is owed what acks=all acknowledged:
 
 - before the faults were healed, once it polled for `_LONG_ENOUGH_NS` after that;
-- later on, so long before its last poll, if it was given nothing more of the partition all the
-  while. Who goes on is slow, and no more.
+- later on, so long before its last poll;
+
+if it was given nothing more of the partition for as long. Who goes on is slow, and no more: whether
+it would have come to what it is owed nobody can say.
 
 In between, from `_A_WHILE_NS` on, nobody can say (`unknown`), unless it lacks the last of each of
 its partitions, of which it has several: a consumer that is to end polls on until nothing more
@@ -78,7 +80,11 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
                 f"{row['reader']} was given nothing of {_place(row)} after offset {row['_given']}"
             )
             why = f"and {one['offset']} had been acknowledged {seconds:.1f} s before its last poll"
-            outcome.unknown(arm, trial, f"{says}, {why}: too short to tell")
+            calm_s = (row["_last_poll_t"] - row["_given_t"]) / 1e9
+            short = "too short to tell"
+            if waited_ns > _LONG_ENOUGH_NS:
+                short = f"it was given something {calm_s:.1f} s before that: too slow to tell"
+            outcome.unknown(arm, trial, f"{says}, {why}: {short}")
             continue
         at = {**_at(row), "offset": row["_given"]}
         outcome.add(
@@ -140,12 +146,11 @@ def _without_any_last(rows: Iterable[Row]) -> set[tuple[str, int, str]]:
 
 
 def _missed_in_the_end(row: Row, was_patient: bool) -> tuple[Row, bool] | None:
-    """The record that should have come, and whether that is certain. Of what came after healing
-    only who was given nothing more is judged: one that goes on is slow, and no more."""
+    """The record that should have come, and whether that is certain."""
     early, old, late = row["early"], row["old"], row["late"]
-    if early is not None and early["offset"] > row["_given"]:
-        return early, was_patient
     still_ns = row["_last_poll_t"] - row["_given_t"]
+    if early is not None and early["offset"] > row["_given"]:
+        return early, was_patient and still_ns > _LONG_ENOUGH_NS
     if old is not None and old["offset"] > row["_given"] and still_ns > _LONG_ENOUGH_NS:
         return old, was_patient
     if late is not None and late["offset"] > row["_given"] and still_ns > _A_WHILE_NS:

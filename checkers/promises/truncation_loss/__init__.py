@@ -8,6 +8,9 @@ Violations:
   at its offset), without an excuse (`checkers.judging.excuses`);
 - ``read-then-gone`` / ``read-then-changed``: a consumer read it, and the final log does not have
   it there;
+- ``acked-twice-otherwise`` / ``acked-not-read``: in a partition whose final log nobody read, two
+  records were acknowledged with acks=all at one offset, or a consumer read another than the one
+  that was (`unread`);
 - ``acked-below-min-isr``: acknowledged with acks=all while fewer than min.insync.replicas were in
   sync, as its leader knew (`too_few`), whether or not it is lost; ``appended-below-min-isr``:
   appended then, and refused only afterwards;
@@ -60,6 +63,7 @@ from checkers.promises.truncation_loss.given_too_few import TAKEN, judge_given
 from checkers.promises.truncation_loss.lost import LEVELS, judge_lost
 from checkers.promises.truncation_loss.refused_all import refused_all
 from checkers.promises.truncation_loss.too_few import OFFERED, judge_too_few
+from checkers.promises.truncation_loss.unread import judge_unread
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -73,10 +77,12 @@ def check(history: History) -> Outcome:
     outcome = Outcome()
     if not history.has("log_end") or not final_leaders(history):
         if history.has("produce"):
-            outcome.unknowns.append("no final log was read: nothing can be said of any record")
+            outcome.unknowns.append("no final log was read: of most records nothing can be said")
+            judge_unread(history, outcome, excuses(history), of=LEVELS[-1])
         return outcome
     _count(history, outcome)
     known = excuses(history)
+    judge_unread(history, outcome, known, of=LEVELS[-1])
     judge_lost(history, outcome, known)
     judge_too_few(history, outcome, known)
     judge_given(history, outcome, known)
@@ -247,6 +253,8 @@ PROMISE: Final = Promise(
         "acked-all-moved": "A record acknowledged with acks=all stays at its offset.",
         "read-then-gone": "A record that a consumer has read stays.",
         "read-then-changed": "An offset that a consumer has read holds the same record for ever.",
+        "acked-twice-otherwise": "acks=all acknowledges one record at an offset.",
+        "acked-not-read": "What acks=all acknowledged at an offset is what consumers read there.",
         "given-below-min-isr": "Nothing is committed while too few are in sync (KIP-966).",
         "refused-above-min-isr": "acks=all is not refused for too few in sync while enough are.",
         "acked-below-min-isr": "acks=all is acknowledged only while min.insync.replicas are in "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkers.judging.excuses import EXCUSES
-from harness.report.markup import Content, Html, details, table, tag
+from harness.report.markup import Content, Html, details, listing, table, tag
 from harness.report.story import Nothing, Story, section
 
 
@@ -85,7 +85,7 @@ def _reason(reason: str) -> Content:
     lines = reason.strip().splitlines() or [""]
     if len(lines) == 1:
         return tag("p", reason)
-    return details(_title(lines), tag("pre", reason))
+    return listing(_title(lines), reason)
 
 
 def _title(lines: list[str]) -> str:
@@ -96,4 +96,4 @@ def _measured(name: str, check: Mapping[str, Any]) -> Html | None:
     arms = check.get("arms")
     if not arms:
         return None
-    return details(f"All that {name} measured", tag("pre", json.dumps(arms, indent=2)))
+    return listing(f"All that {name} measured", json.dumps(arms, indent=2))

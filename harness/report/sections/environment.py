@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.report import units
-from harness.report.markup import Content, Html, details, table, tag
+from harness.report.markup import Content, Html, details, listing, table, tag
 from harness.report.story import Story, section
 
 
@@ -32,8 +32,8 @@ def environment(story: Story) -> Html:
         _failures(story),
         tag("dl", known, class_="facts") if known else None,
         _rows(history),
-        details("run.json", tag("pre", json.dumps(run, indent=2))) if run else None,
-        details("plan.json", tag("pre", json.dumps(story.folder.plan, indent=2)))
+        listing("run.json", json.dumps(run, indent=2)) if run else None,
+        listing("plan.json", json.dumps(story.folder.plan, indent=2))
         if story.folder.plan
         else None,
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from harness.report import units
 from harness.report.key_figures import figures
-from harness.report.markup import Content, Html, details, table, tag, text
+from harness.report.markup import Content, Html, listing, table, tag, text
 from harness.report.story import Nothing, Story, note, section
 from harness.report.timeline import Clock, FaultTime
 
@@ -136,7 +136,7 @@ def _more(entry: Mapping[str, Any] | None, fault: FaultTime | None) -> Html | No
         lines += [f"{name}: {json.dumps(value)}" for name, value in detail.items()]
         if why:
             lines.append(f"why: {why}")
-    return details("details", tag("pre", "\n".join(lines))) if lines else None
+    return listing("details", "\n".join(lines)) if lines else None
 
 
 def _skipped(story: Story) -> Html | None:

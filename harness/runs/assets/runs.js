@@ -126,7 +126,9 @@
   // -- two side by side
   const pick = (row, box) => {
     state.picked = box.checked ? [...state.picked, row].slice(-2) : state.picked.filter((one) => one !== row);
-    show();
+    const place = [...document.querySelectorAll("#table tbody input")].indexOf(box);
+    show(); // a third unticks the first; the table is a new one then
+    document.querySelectorAll("#table tbody input")[place].focus();
     compare();
   };
   const compare = () => {

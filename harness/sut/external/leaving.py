@@ -29,11 +29,12 @@ _NOT_CONTROLLER: Final = 41
 _NO_GROUP: Final = 69  # GROUP_ID_NOT_FOUND
 
 
-def delete_topics(form: ClusterForm, token: str, within_s: float = _WITHIN_S) -> list[str]:
+def delete_topics(form: ClusterForm, token: str, *, once: bool = False) -> list[str]:
     """Delete every topic and group with the token in its name; returns once no broker shows such a
-    topic any more. What could not be done, in words."""
+    topic any more. ``once``: whoever does not answer now is not waited for. What could not be done,
+    in words."""
     assert token, "every name has an empty one"
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + (0 if once else _WITHIN_S)
     why = "no broker answers"
     while True:
         left: set[str] = set()

@@ -121,6 +121,8 @@ class BrokerHandle:
         self._serving = True
         """It has answered since its last start: refusals mean that it ended."""
         self._refusals = 0
+        self._back_by_s: float | None = None
+        """Of ``now_s``: until when it is waited for, since it was first told to come back."""
 
     @property
     def alive(self) -> bool:
@@ -143,6 +145,8 @@ class BrokerHandle:
             if self.alive:
                 raise RuntimeFailed(f"{self.spec.name} runs already")
             self._serving, self._refusals = False, 0
+            if self._back_by_s is None:
+                self._back_by_s = self._now_s() + self._within_s
             self._run("start")
             self._up, self.paused = True, False
             self.starts += 1
@@ -157,7 +161,7 @@ class BrokerHandle:
                 f"{self.spec.name} ({self._address}) did not answer within {within_s:g} s; "
                 f"{tail(self.output)}"
             )
-        self._refusals, self._serving = 0, True
+        self._refusals, self._serving, self._back_by_s = 0, True, None
         if not self.paused:
             self._owed.undone(self._node)
 
@@ -187,8 +191,9 @@ class BrokerHandle:
 
     def restore(self) -> None:
         """Undo whatever was done to it, and see that it answers. It is started again and again: one
-        that was killed finds its own registration taken until its session has ended, and ends."""
-        deadline = self._now_s() + self._within_s
+        that was killed finds its own registration taken until its session has ended, and ends. A
+        fault that waited for it in vain has used its time up: then it is tried once more."""
+        deadline = self._back_by_s or self._now_s() + self._within_s
         with self._lock:
             if self.paused:
                 self.resume()

@@ -384,6 +384,31 @@ def test_whoever_is_elected_uncleanly_may_lack_anything(spark: Any, tmp_path: Pa
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("then", "rule"),
+    [
+        (lambda s: acked(s, 9_000, 1, 99), "acked-twice-otherwise"),
+        (lambda s: fetched(s, 9_000, 1, 99), "acked-not-read"),
+        (lambda s: fetched(s, 9_000, 7, 7), None),
+        (lambda s: fetched(s, 9_000, 8, 8), "acked-skipped"),  # 7 was for another look, too
+    ],
+)
+def test_what_nothing_new_is_said_of_is_still_held_to(
+    spark: Any, tmp_path: Path, then: Tell, rule: str | None
+) -> None:
+    story = Story()
+    for offset in range(9):
+        acked(story, 1_000 + offset, offset, offset)
+        if offset < 7:
+            fetched(story, 1_100 + offset, offset, offset)
+    acked(story, 5_000, 9, 9)  # in between only what is newer is spoken of
+    then(story)
+    growing = Growing(spark, tmp_path, [story])
+    assert not growing.look(3_000)
+    assert not growing.look(7_000)
+    assert {one.rule for one in growing.look(12_000)} == ({rule} if rule else set())
+
+
 def test_what_is_settled_is_forgotten(spark: Any, tmp_path: Path) -> None:
     story = Story()
     for offset in range(300):

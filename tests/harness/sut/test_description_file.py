@@ -45,10 +45,12 @@ def test_there_are_files_to_be_tested() -> None:
     assert "apache-kafka" in [file.stem for file in FILES]
 
 
-def test_the_documents_first_file_is_valid() -> None:
+def test_the_documents_own_files_are_valid() -> None:
     text = (ROOT / "docs/adapters.md").read_text()
-    (first,) = re.findall(r"^```yaml\n(adapter: 1.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert parse(first).name == "my-broker"
+    files = re.findall(r"^```yaml\n(adapter: 1.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    first, whole = map(parse, files)
+    assert (first.name, first.unused()) == ("my-broker", [])
+    assert (whole.name, whole.unused()) == ("old-kafka", [])
     for file in FILES:
         assert f"`{file.name}`" in text
 
@@ -115,6 +117,12 @@ def test_what_is_wrong_is_said_where_it_is(more: str, line: int, field: str, say
     found = refusal(LEAST + more)
     assert found.startswith(f"mine.yaml, line {line}: field {field}: ")
     assert says in found
+
+
+def test_what_a_file_asks_for_and_never_uses_is_named() -> None:
+    coordinated = LEAST + "coordination: zookeeper\nfiles:\n  x: {text: 'a {{ zookeeper }}'}\n"
+    assert parse(LEAST).unused() == ["client.bind"]
+    assert parse(coordinated).unused() == ["client.bind", "session-timeout-ms"]
 
 
 def test_a_control_listener_is_no_placeholder_where_not_all_planes_have_one() -> None:

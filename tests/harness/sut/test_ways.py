@@ -226,6 +226,28 @@ def test_a_broker_that_cannot_start_yet_is_started_again(
     assert record(tmp_path) == {}
 
 
+def test_who_was_waited_for_in_vain_is_tried_once_more(
+    place: Place, owed: Owed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a fault that healed, then on the way out: not for twice as long. Who is back has all of
+    its time again."""
+    monkeypatch.setattr(ways, "AGAIN_S", 0.5)
+    brokers, handle = place.brokers(owed, start="deaf", within_s=4)
+    handle.kill()
+    handle.start()
+    with pytest.raises(StartFailed):
+        handle.wait_ready()
+    begun = time.monotonic()
+    assert brokers.restore() != []
+    assert time.monotonic() - begun < 3
+    place.run("start")
+    assert brokers.restore() == []
+    handle.kill()
+    begun = time.monotonic()
+    assert brokers.restore() != []
+    assert time.monotonic() - begun > 3
+
+
 def test_a_broker_that_ends_by_itself_is_noticed(
     place: Place, owed: Owed, wait_until: Callable[..., None]
 ) -> None:
