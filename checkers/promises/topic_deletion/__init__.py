@@ -92,9 +92,10 @@ def check(history: History) -> Outcome:
         if done and not any(one.stops for one in mine):
             outcome.unknown(arm, trial, "no replica told that it put its log aside")
     _figures(outcome, found, _hindrances(history))
-    outlived = outlived_positions(history, outcome, found)
-    for finding in (*_violations(found), *_unstopped(history, outcome, found), *outlived):
+    for finding in (*_violations(found), *_unstopped(history, outcome, found)):
         outcome.add(finding)
+    for finding, n in outlived_positions(history, outcome, found):
+        outcome.add(finding, n)
     return outcome
 
 
