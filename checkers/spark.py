@@ -11,14 +11,19 @@ from Python; as one stage a query, and with what PySpark asks remembered, 59 and
 the time. At 10M events the other way round: code generation, the
 vectorised reader and ParallelGC pay, and shuffle partitions beyond twice the cores cost.
 
-The class-data archive (AppCDS) is made once by ``python -m checkers.spark`` (``make setup`` may
-call it) and used when it is there: a JVM ignores an archive that does not fit it.
+The class-data archive (AppCDS) is made once by ``python -m checkers.spark`` (``make setup`` calls
+it, where ``--there`` does not find one) and used when it is there: a JVM ignores an archive that
+does not fit it.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
 import logging
 import os
 import shutil
@@ -74,6 +79,10 @@ _LARGE: Final = {
     "spark.sql.files.maxPartitionBytes": "64m",
     "spark.sql.files.openCostInBytes": "1m",
 }
+
+
+_NOTHING_OF_ARCHIVES: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
+"""Hundreds of lines on classes that an archive cannot hold, or why it is passed over."""
 
 
 class SparkFailed(RuntimeError):
@@ -275,12 +284,23 @@ def cores() -> int:
 
 
 def archive_path() -> Path:
-    """Where the class-data archive lies: one for each Spark and Java."""
-    import pyspark
-
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    java = Path(os.environ.get("JAVA_HOME") or "java").name
-    return Path(cache) / "biplane" / f"spark-{pyspark.__version__}-{java}.jsa"
+    """Where the class-data archive lies, some 180 MB: in the virtual environment, with which it
+    goes, or else among the user's caches. One for each place where Spark's jars are, and each Java,
+    since a JVM passes over one that was made of other files."""
+    spark = importlib.util.find_spec("pyspark")
+    home = os.environ.get("JAVA_HOME")
+    java = Path(shutil.which(f"{home}/bin/java" if home else "java") or "java").resolve()
+    made_of: list[object] = [
+        importlib.metadata.version("pyspark"),
+        spark and spark.origin,
+        str(java),
+    ]
+    made_of.append(java.stat().st_mtime_ns if java.exists() else None)
+    name = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    if sys.prefix != sys.base_prefix:
+        home = sys.prefix
+    return Path(home) / "biplane" / f"spark-{name}.jsa"
 
 
 def make_archive() -> Path:
@@ -323,10 +343,9 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
     )
     dump = os.environ.get("BIPLANE_CDS_DUMP")
     if dump:
-        flags.append(f"-XX:ArchiveClassesAtExit={dump}")
+        flags += [f"-XX:ArchiveClassesAtExit={dump}", *_NOTHING_OF_ARCHIVES]
     elif archive_path().exists():
-        flags += [f"-XX:SharedArchiveFile={archive_path()}", "-Xshare:auto", "-Xlog:cds=off"]
-        flags += ["-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+        flags += [f"-XX:SharedArchiveFile={archive_path()}", "-Xshare:auto", *_NOTHING_OF_ARCHIVES]
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else the JVM runs, with flags of its own
         options["spark.driver.extraJavaOptions"] = " ".join(flags)
     if master.startswith("local["):
@@ -368,5 +387,7 @@ def _warm() -> None:
 if __name__ == "__main__":
     if "--warm" in sys.argv:
         _warm()
+    elif "--there" in sys.argv:
+        sys.exit(not archive_path().exists())
     else:
         print(make_archive())

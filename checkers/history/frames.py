@@ -153,6 +153,7 @@ class History:
             if counts is not None and any(seen[kind] != counts.get(kind) for kind in seen):
                 raise HistoryError(f"{place}: rows {seen}; allowed by {MANIFEST}: {counts}")
             counts = seen
+        _of_this_run(run, counts, place)
         total = None if counts is None else sum(counts.values())
         tiny = total is not None and total <= LIGHT_ROWS
         small = (total or 0) <= SMALL_ROWS
@@ -373,6 +374,22 @@ class History:
     @property
     def arms(self) -> list[str]:
         return sorted({arm for arm, _ in self.trials} | set(self.run.arms))
+
+
+def _of_this_run(run: RunInfo, counts: Mapping[str, int] | None, place: str) -> None:
+    """Whether run.json and the history are of one run: both say how many rows there are."""
+    if run.rows is None or counts is None:
+        return
+    apart = [
+        f"{kind}: {counts.get(kind, 0)}, and not {run.rows.get(kind, 0)}"
+        for kind in sorted({*run.rows, *counts})
+        if run.rows.get(kind, 0) != counts.get(kind, 0)
+    ]
+    if apart:
+        raise HistoryError(
+            f"{place}: it is not that of its run.json: rows of {'; '.join(apart[:3])}; allowed: a "
+            "run's own history (made again by `biplane history finish`)"
+        )
 
 
 def _directory_keys(where: str, arm: str, trial: str) -> tuple[str, int]:

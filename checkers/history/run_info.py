@@ -6,7 +6,7 @@
      "expectations": {"leader_changes_planned": true, "faults": ["flood"], "checks": ["fencing"],
                       "settling_ms": 5000},
      "clock": {"monotonic_minus_wall_ns": -1, "error_ns": 100000},
-     "history": {"rejected": 0, "rejected_reasons": {}},
+     "history": {"rows": {"produce": 400}, "rejected": 0, "rejected_reasons": {}},
      "trials": [{"arm": "...", "trial": 0, "failure": null, "topics": {"t": {"configs": {...}}},
                  "planned": [{"id": "kill-0", "fault": "kill", "at_ms": 300, "duration_ms": 500}],
                  "workloads": [{"process": "p", "role": "producer", "acks": 1,
@@ -115,6 +115,8 @@ class RunInfo:
     rejected: int = 0
     """Lines of the live history that did not become rows."""
     rejected_reasons: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] | None = None
+    """How many rows of each kind its history has; None: not known."""
 
     def faults_of(self, arm: str, trial: int) -> tuple[str, ...]:
         """What must have come there. One that nothing was left for was not put to any test."""
@@ -238,7 +240,15 @@ class RunInfo:
             rejected_reasons=read.mapping(
                 stored.get("rejected_reasons", {}), "history.rejected_reasons"
             ),
+            rows=None if stored.get("rows") is None else _rows(read, stored["rows"]),
         )
+
+
+def _rows(read: _Reader, rows: Any) -> dict[str, int]:
+    """By kind; one without rows may be named or not."""
+    counted = read.mapping(rows, "history.rows").items()
+    found = {str(kind): read.natural(n, f"history.rows.{kind}") for kind, n in counted}
+    return {kind: n for kind, n in found.items() if n}
 
 
 _WORDS_OF_ARMS: Final = ("sut", "planes", "leaders")

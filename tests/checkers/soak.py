@@ -129,3 +129,44 @@ def _reads(story: Any, number: int, at: float, load: int, *, planted: bool) -> N
     if planted and number:
         story.read(at + 1_000, 3, number - 1, leader=number % 3 + 1, isr=[1, 2, 3], read=10**6,
                    process="r9")  # fmt: skip
+
+
+def grouped(story: Any, rounds: int) -> None:
+    """What clients of groups do, once in a round, and all of it lawful. Node 1 coordinates."""
+    story.run["trials"] = [
+        {
+            "arm": story.arm,
+            "trial": story.trial,
+            "workloads": [{"process": "absent", "role": "group-absent", "topics": {}}],
+        }
+    ]
+    story.run["settings"] = {"overrides": {"offsets.retention.check.interval.ms": "500"}}
+    story.commit(10, 1, 0, topic="__consumer_offsets", partition=0)
+    for name, event in (("chaos", "begin"), ("chaos", "end"), ("heal", "end"), ("quiesce", "end")):
+        story.add("phase", 11, name=name, event=event)
+    for number in range(rounds):
+        at = 20_000 + number * ROUND_MS
+        kept, left = f"kept-{number:05}", f"left-{number:05}"
+        told = (
+            (100, kept, "commit", {"offset": number, "keep_ms": 10 * ROUND_MS}),
+            (200, kept, "ask", {"offset": number}),
+            (300, kept, "join", {"error": 79, "type": "fail", "keep_ms": 1}),
+            (400, left, "leave", {}),
+            (500, left, "beat", {"error": 25, "type": "fail"}),
+            (600, "raised", "raise", {"offset": number}),
+            (700, "raised", "see", {"offset": number}),
+            (800, "silent", "sync", {"process": "absent"}),
+            (
+                5_200,
+                "silent",
+                "enter",
+                {"process": "absent", "keep_ms": 4_000, "invoke_t": at + 900},
+            ),
+            (5_300, "pair", "live", {"node": 1 + number % 2}),
+            (5_400, "pair", "keep", {}),
+        )
+        for t, group, step, more in told:
+            fields = {"node": 1, "type": "ok", "error": 0, "invoke_t": at + t - 10, **more}
+            story.add("group_step", at + t, group=group, step=step, **fields)
+        story.add("group_step", at + 60_000, group=kept, step="look", node=1, error=0,
+                  state="Dead")  # fmt: skip

@@ -18,6 +18,8 @@ from checkers.history import HistoryError, arrow_schema, frames
 from checkers.history.frames import History
 from checkers.history.parts import MANIFEST, files_of, place_of
 from checkers.history.writer import HistoryWriter
+from checkers.judging.verdict import Results
+from tests.checkers.test_forms import biplane
 
 
 def told(story: Any) -> Any:
@@ -69,7 +71,9 @@ def store_2(story: Any, run: Path, **more: Any) -> Path:
     with HistoryWriter(run / "history", **more) as writer:
         for (kind, trial), table in tables(story).items():
             writer.add(kind, table, arm=story.arm, trial=trial)
-    (run / "run.json").write_text(json.dumps({**story.run, "version": 2}))
+    rows = {kind: len(of) for kind, of in story.rows.items()}
+    record = {**story.run, "version": 2, "history": {"rows": rows}}
+    (run / "run.json").write_text(json.dumps(record))
     return run
 
 
@@ -177,6 +181,13 @@ def torn_run(run: Path) -> None:
     (run / "run.json").write_text("{")
 
 
+def of_two_runs(run: Path) -> None:
+    """The history of one beside the run.json of another, of the same scenario."""
+    record = json.loads((run / "run.json").read_text())
+    record["history"]["rows"] |= {"produce": 401, "fetch": 7}
+    (run / "run.json").write_text(json.dumps(record))
+
+
 def no_run(run: Path) -> None:
     (run / "run.json").unlink()
 
@@ -207,6 +218,7 @@ def wrong_type(run: Path) -> None:
         (newer_manifest, r"_history.json: field 'version': 3: written by a newer biplane"),
         (newer_run, r"run.json: field 'version': 3: written by a newer biplane"),
         (torn_run, r"run.json: not JSON"),
+        (of_two_runs, r"not that of its run.json: rows of fetch: 0, and not 7; produce: 400, and"),
         (no_run, r"run.json: cannot be read"),
         (unfinished, r"no folder 'history' \(history.unfinished is there.*biplane history finish"),
         (wrong_type, r"field 't': type string; allowed: int64"),
@@ -220,6 +232,8 @@ def test_what_is_spoilt_is_refused_by_name(
     spoil(run)
     with pytest.raises(HistoryError, match=says):
         History.load(run, spark=spark)
+    assert biplane("check", str(run)) == 254
+    assert not (run / "results.json").exists()
 
 
 def test_a_byte_that_changed_on_disk_is_no_evidence(story: Any, spark: Any, tmp_path: Path) -> None:
@@ -249,9 +263,10 @@ def test_an_empty_history_is_unknown(spark: Any, tmp_path: Path) -> None:
     with HistoryWriter(tmp_path / "history"):
         pass
     (tmp_path / "run.json").write_text("{}")
-    found = check_run(tmp_path, spark=spark)
-    assert found["verdict"] == "unknown"
-    assert "activity: the history has no trial" in found["reasons"]
+    assert biplane("check", str(tmp_path)) == 2
+    found = Results.load(tmp_path)
+    assert found.verdict == "unknown"
+    assert "activity: the history has no trial" in found.reasons
 
 
 def test_a_stranger_is_told_to_read_a_kind_at_a_time(

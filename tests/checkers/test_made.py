@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.check import check_all, check_run
-from checkers.history import HistoryError
+from checkers.history import HistoryError, frames
 from checkers.history.frames import History
 from checkers.history.made import CHECKS, SHAPES, make
 from checkers.history.made.plants import PLANTS, parse
 from checkers.history.parts import read_rows
-from checkers.promises import NAMES
+from checkers.judging import tally
+from checkers.promises import NAMES, promises
 
 
 @pytest.mark.spark
@@ -42,6 +44,26 @@ def test_what_is_planted_is_found_as_often(spark: Any, tmp_path: Path) -> None:
     for check in found["checks"].values():
         for rule, n in check["violation_counts"].items():
             counts[rule] = counts.get(rule, 0) + n
+    assert counts == plants
+
+
+@pytest.mark.spark
+def test_what_is_planted_in_a_larger_one_is_counted_as_well(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged as one of millions of rows is: folded, and suspects by Spark's workers."""
+    monkeypatch.setattr(frames, "LIGHT_ROWS", 0)
+    monkeypatch.setattr(tally, "ON_THE_DRIVER", 50)
+    plants = {name: 70 + 20 * index for index, name in enumerate(PLANTS)}
+    make(tmp_path / "run", rows=60_000, shape="load", plants=plants)
+    own = [one.name for one in promises() if not PLANTS.keys().isdisjoint(one.rules)]
+    with History.load(tmp_path / "run", spark=spark) as history:
+        assert history.many("probe")
+        found = check_all(history, own)
+    counts: Counter[str] = Counter()
+    for check in found.checks.values():
+        counts.update(check.violation_counts)
+        assert all(violation.events for violation in check.violations)
     assert counts == plants
 
 

@@ -11,9 +11,18 @@ from typing import Any, Final
 import pytest
 
 from checkers.check import check_all
+from checkers.judging import courses
+from checkers.judging.outcome import Outcome
 from checkers.promises import NAMES, availability, controller_latency, stale_metadata
+from checkers.promises.groups.absent_members import absent_members
+from checkers.promises.groups.kept_groups import kept_groups
+from checkers.promises.groups.known_members import known_members
+from checkers.promises.groups.left_members import left_members
+from checkers.promises.groups.raised_positions import raised_positions
+from checkers.promises.groups.told_members import told_members
+from checkers.promises.groups.visited_groups import visited_groups
 from tests.checkers.conftest import Story
-from tests.checkers.soak import NODES, PARTITIONS, PLANTED, soak
+from tests.checkers.soak import NODES, PARTITIONS, PLANTED, grouped, soak
 
 BROUGHT: Final = 400
 """So many rows does no place in the checkers bring to the driver at once."""
@@ -81,6 +90,33 @@ def test_a_history_ten_times_as_long_brings_no_more_rows(
         grown = {where: n for where, n in grown.items() if where not in OF_WHAT_HAPPENED}
     assert not grown
     assert brought
+
+
+IN_COURSES: Final = (
+    *(kept_groups, visited_groups, left_members, raised_positions),
+    *(absent_members, known_members, told_members),
+)
+
+
+def test_what_groups_did_stays_with_the_workers(
+    spark: Any, brought: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story, rounds = Story(), 2 * BROUGHT
+    grouped(story, rounds)
+    history, seen = story.history(spark), []
+    for most in (10**9, BROUGHT // 4):
+        monkeypatch.setattr(courses, "ON_THE_DRIVER", most)
+        brought.clear()
+        outcomes = []
+        for rule in IN_COURSES:
+            outcome = Outcome()
+            assert not list(rule(history, outcome))
+            assert outcome.looked_at > rounds // 2, rule
+            outcomes.append(outcome.evidence)
+        seen.append(outcomes)
+        many = [where for where, n in brought.items() if n > BROUGHT]
+        assert bool(many) is (most > rounds), many
+    assert seen[0] == seen[1]
 
 
 def test_every_planted_violation_is_counted_and_the_first_are_shown(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from checkers.spark import archive_path
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,3 +117,28 @@ def test_ctrl_c_once_spark_has_started_is_not_sparks() -> None:
     assert done.stdout.splitlines() == ["interrupted"]
     assert "biplane: SIGINT" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_class_data_archive_is_of_one_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another made a JVM passes over, in silence; one that was replaced is another."""
+    for name in ("one", "other"):
+        java = tmp_path / name / "bin/java"
+        java.parent.mkdir(parents=True)
+        java.touch(0o755)
+
+    def path_with(name: str) -> Path:
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / name))
+        return archive_path()
+
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    first = path_with("one")
+    assert first.parent == tmp_path / "venv/biplane"
+    assert path_with("other") != first == path_with("one")
+    os.utime(tmp_path / "one/bin/java", (1, 1))
+    replaced = path_with("one")
+    assert replaced != first
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert path_with("one") == tmp_path / "cache/biplane" / replaced.name

@@ -138,13 +138,15 @@ def _own(
 
 
 @cache
-def ruled(rule: Callable[[History, Outcome], Iterable[Finding]]) -> Check:
-    """A check that is one rule, which yields its findings; the same of the same rule."""
+def ruled(rule: Callable[[History, Outcome], Iterable[Any]]) -> Check:
+    """A check that is one rule, which yields its findings, or each with how many violations it
+    stands for; the same of the same rule."""
 
     def check(history: History) -> Outcome:
         outcome = Outcome()
-        for finding in rule(history, outcome):
-            outcome.add(finding)
+        for found in rule(history, outcome):
+            finding, n = found if isinstance(found, tuple) else (found, 1)
+            outcome.add(finding, n)
         return outcome
 
     return check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -56,6 +57,24 @@ def test_an_empty_folder_far_from_the_tree_will_do(installed: Path, tmp_path: Pa
     assert "apt-get install -y openjdk-17-jre-headless" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert "make setup" not in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_it_judges_far_from_the_tree(installed: Path, tmp_path: Path) -> None:
+    """By its exit code as well: what is broken, and what is no run."""
+    made = ("history", "generate", "run", "--rows", "6k", "--plant", "metadata-never-committed=1")
+    assert biplane(installed, tmp_path, *made).returncode == 0
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    record["expectations"]["checks"] = ["stale-metadata"]
+    (tmp_path / "run/run.json").write_text(json.dumps(record))
+    done = biplane(installed, tmp_path, "check", "run")
+    assert done.returncode == 1, done.stderr[-3000:]
+    assert "1 x metadata-never-committed" in done.stdout
+    (tmp_path / "run/history/_history.json").unlink()
+    nothing = biplane(installed, tmp_path, "check", "run")
+    assert nothing.returncode == 254
+    assert "_history.json: it is missing" in nothing.stderr
 
 
 def test_what_it_installs_lies_in_the_users_own_folder(

@@ -127,20 +127,24 @@ def check(history: History) -> Outcome:
         says = f"{row['process']} committed {row['n']} times for {row['topic']}-{row['partition']}"
         outcome.unknown(row["arm"], row["trial"], f"{says}, which it had not been given")
     groups = (
-        *kept_groups(history, outcome),
-        *raised_positions(history, outcome),
-        *visited_groups(history, outcome),
-        *listed_groups(history, outcome),
-        *left_members(history, outcome),
         *waiting_members(history, outcome),
-        *absent_members(history, outcome),
-        *known_members(history, outcome),
-        *told_members(history, outcome),
         *shown_too_soon(history, outcome),
     )
     members = (*thrown_out(history, outcome), *kept_out(history, outcome))
     for finding in (*coordinators(history, outcome), *groups, *members):
         outcome.add(finding)
+    in_courses = (
+        *kept_groups(history, outcome),
+        *visited_groups(history, outcome),
+        *listed_groups(history, outcome),
+        *left_members(history, outcome),
+        *raised_positions(history, outcome),
+        *absent_members(history, outcome),
+        *known_members(history, outcome),
+        *told_members(history, outcome),
+    )
+    for finding, n in in_courses:
+        outcome.add(finding, n)
     two_members(history, outcome, commits)
     for arm, trial in history.trials:
         if not outcome.evidence[arm, trial, BEGINNINGS]:

@@ -26,14 +26,15 @@ answering.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.demotions import troubles
+from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.coordinators import states_of
+from checkers.promises.groups.offices import Offices, offices
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -52,7 +53,7 @@ _MS: Final = 1_000_000
 Row = Mapping[str, Any]
 
 
-def absent_members(history: History, outcome: Outcome) -> Iterator[Finding]:
+def absent_members(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     asking = [
         {"arm": arm, "trial": trial, "process": one.process}
         for (arm, trial), workloads in history.run.workloads.items()
@@ -69,58 +70,53 @@ def absent_members(history: History, outcome: Outcome) -> Iterator[Finding]:
         *("arm", "trial", "process", "group", "node", "step", "type", "error", "keep_ms"),
         *("invoke_t", "t"),
     )
-    given: dict[tuple[Any, ...], Row] = {}
-    """By arm, trial and process: the last member that was given something, if nobody else came."""
-    for row in sorted(steps.toArrow().to_pylist(), key=_when):
-        of = (row["arm"], row["trial"], row["process"])
+    # In order of time; who leaves may have left as soon as it said so.
+    steps = steps.withColumn("when", F.expr("if(step = 'part', invoke_t, t)"))
+    judge = partial(_of_process, offices(history))
+    yield from in_courses(outcome, steps, ["arm", "trial", "process"], ["when"], judge)
+
+
+def _of_process(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+    given: Row | None = None
+    """The last member that was given something, if nobody else came."""
+    for row in rows:
         if row["step"] == "part":
-            given.pop(of, None)
+            given = None
         elif row["step"] == "sync":
-            if row["type"] == "ok":
-                given[of] = row
-            else:
-                given.pop(of, None)
+            given = row if row["type"] == "ok" else None
         elif row["type"] != "fail":
-            yield from _judged(history, outcome, row, given.pop(of, None))
+            before, given = given, None
+            yield from _judged(offices, outcome, row, before)
 
 
-def _when(row: Row) -> tuple[Any, ...]:
-    """In order of time; who leaves may have left as soon as it said so."""
-    t = row["invoke_t"] if row["step"] == "part" else row["t"]
-    return (row["arm"], row["trial"], row["process"], t)
-
-
-def _judged(history: History, outcome: Outcome, row: Row, before: Row | None) -> Iterator[Finding]:
+def _judged(offices: Offices, outcome: Outcome, row: Row, before: Row | None) -> Iterator[Finding]:
     keep_ns = row["keep_ms"] * _MS
     until_t = row["invoke_t"] + keep_ns + SLACK_NS
     is_long = row["t"] > until_t
     if not is_long and row["type"] != "ok":
         return
-    if not _answerable(history, row, row["invoke_t"], min(row["t"], until_t)):
+    if not _answerable(offices, row, row["invoke_t"], min(row["t"], until_t)):
         return
     if is_long:
         outcome.saw(row["arm"], row["trial"], AWAITED)
         yield _finding(LONG, row, None)
     elif before is not None and before["node"] == row["node"]:
-        if not _answerable(history, row, before["invoke_t"], row["t"]):
+        if not _answerable(offices, row, before["invoke_t"], row["t"]):
             return
         outcome.saw(row["arm"], row["trial"], AWAITED)
         if row["t"] < before["invoke_t"] + keep_ns - _EARLY_NS:
             yield _finding(SOON, row, before)
 
 
-def _answerable(history: History, row: Row, from_t: int, to_t: int) -> bool:
+def _answerable(offices: Offices, row: Row, from_t: int, to_t: int) -> bool:
     """Whether the row's broker led the group's partition all along, and nothing kept it from
     answering."""
-    trial = (row["arm"], row["trial"])
-    states = states_of(history, *trial, row["group"])
+    states = offices.of(row["arm"], row["trial"], row["group"])
     before = [state for state in states if state.t < from_t - MOVED_NS]
     during = [s for s in states if from_t - MOVED_NS <= s.t <= to_t + MOVED_NS]
     if not before or any(s.row["leader"] != row["node"] for s in (before[-1], *during)):
         return False
-    return not any(
-        begin <= to_t and end >= from_t for begin, end in troubles(history, trial, row["node"])
-    )
+    return not offices.had_trouble(row, from_t, to_t)
 
 
 def _finding(rule: str, row: Row, before: Row | None) -> Finding:

@@ -23,6 +23,7 @@ from checkers.facts.committed import State, committed
 from checkers.facts.leadership import SHOWN
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.groups.offices import OFFSETS_TOPIC, offices
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -30,19 +31,9 @@ if TYPE_CHECKING:
 RULE: Final = "coordinator-superseded"
 NEVER: Final = "coordinator-never-led"
 NAMED: Final = "coordinators named once all was calm"
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 _COMMIT_NS: Final = 1_000_000_000
 """A watch may see a commit so late."""
 _OWED: Final = "arm string, trial int, group string, node int, _owed bigint"
-
-
-def partition_of(group: str, partitions: int) -> int:
-    """Java's String.hashCode of the id (UTF-16 units), its absolute value modulo the partitions."""
-    code, units = 0, group.encode("utf-16-be")
-    for at in range(0, len(units), 2):
-        code = (31 * code + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
-    size = 0x1_0000_0000 - code if code > 0x8000_0000 else code
-    return (0 if size == 0x8000_0000 else size) % partitions
 
 
 def coordinators(history: History, outcome: Outcome) -> Iterator[Finding]:
@@ -60,7 +51,7 @@ def coordinators(history: History, outcome: Outcome) -> Iterator[Finding]:
     leaders: dict[tuple[str, int, str], State] = {}
     for row in asked:
         group = (row["arm"], row["trial"], row["group"])
-        state = leader_of(history, *group)
+        state = _leader(history, *group)
         if state is None:
             continue
         leaders[group] = state
@@ -100,7 +91,7 @@ def _never_led(history: History, groups: set[tuple[str, int, str]]) -> Iterator[
     led: dict[tuple[str, int, str], dict[int, int]] = {}
     for group in sorted(groups):
         of = led.setdefault(group, {})
-        for state in states_of(history, *group):
+        for state in offices(history).of(*group):
             leader, t = state.row["leader"], state.t - (state.row["error_ns"] or 0) - _COMMIT_NS
             if leader is not None and state.row["source"] != SHOWN:
                 of[leader] = min(t, of.get(leader, t))
@@ -126,16 +117,9 @@ def partitions_of_groups(history: History, arm: str, trial: int) -> int:
     return max((key[3] for key in committed(history) if _is_its(key, arm, trial)), default=0) + 1
 
 
-def states_of(history: History, arm: str, trial: int, group: str) -> list[State]:
-    """What was committed of the group's partition, in order."""
-    known = {key[3]: of for key, of in committed(history).items() if _is_its(key, arm, trial)}
-    mine = partition_of(group, len(known)) if known else -1
-    return list(known[mine].states) if mine in known else []
-
-
-def leader_of(history: History, arm: str, trial: int, group: str) -> State | None:
+def _leader(history: History, arm: str, trial: int, group: str) -> State | None:
     """The last that was committed of the group's partition, if it has a leader."""
-    states = states_of(history, arm, trial, group)
+    states = offices(history).of(arm, trial, group)
     leads = states[-1].row["leader"] if states else None
     return states[-1] if leads is not None and leads >= 0 else None
 

@@ -25,16 +25,16 @@ which nobody heard may come late.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 from checkers.facts.calm import calm
-from checkers.facts.committed import committed
-from checkers.facts.trials import rows_of
+from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
+from checkers.promises.groups.offices import Offices, offices
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,12 +56,11 @@ SURE_NS: Final = 2_000_000_000
 """Who is asked so much later knows of it."""
 DEATH_NS: Final = 4_000_000_000
 MOVED_NS: Final = 1_000_000_000
-_ENDS: Final = frozenset({"kill", "stop", "stopped", "exited", "pause"})
 _BY: Final = ["arm", "trial", "group"]
 Row = Mapping[str, Any]
 
 
-def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
+def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     if not history.has("group_step"):
         return
     steps = history.frame("group_step").where("group is not null and step is not null")
@@ -78,7 +77,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
         F.min_by("node", F.when(deletes & ok, F.col("t"))).alias("by"),
         F.min_by("step", F.when(deletes & ok, F.col("t"))).alias("how"),
     )
-    told = steps.where("type = 'ok' and step = 'ask'").join(F.broadcast(lives), _BY)
+    told = steps.where("type = 'ok' and step = 'ask'").join(lives, _BY)
     told = told.join(F.broadcast(when_calm(history)), ["arm", "trial"], "left")
     is_kept = F.expr(
         "invoke_t > kept_t and t < coalesce(tried_t, t + 1) and vague = 0 "
@@ -100,16 +99,20 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
         first(is_gone & tells).alias(BACK),
         first(is_over & tells).alias(STALE),
     )
-    for row in found.orderBy(*_BY).toArrow().to_pylist():
-        outcome.saw(row["arm"], row["trial"], ASKED, row["kept_n"])
-        if row["gone_n"] and not was_replaced(history, row, row["by"], row["gone_t"]):
-            outcome.saw(row["arm"], row["trial"], GONE, row["gone_n"])
-            if row[BACK] is not None:
-                yield _finding(CLEARED if row["how"] == "clear" else BACK, row)
-        outcome.saw(row["arm"], row["trial"], EXPIRED, row["over_n"])
-        for rule in (LOST, STALE):
-            if row[rule] is not None:
-                yield _finding(rule, row)
+    yield from in_courses(outcome, found, _BY, (), partial(_of_group, offices(history)))
+
+
+def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+    (row,) = rows
+    outcome.saw(row["arm"], row["trial"], ASKED, row["kept_n"])
+    if row["gone_n"] and not was_replaced(offices, row, row["by"], row["gone_t"]):
+        outcome.saw(row["arm"], row["trial"], GONE, row["gone_n"])
+        if row[BACK] is not None:
+            yield _finding(CLEARED if row["how"] == "clear" else BACK, row)
+    outcome.saw(row["arm"], row["trial"], EXPIRED, row["over_n"])
+    for rule in (LOST, STALE):
+        if row[rule] is not None:
+            yield _finding(rule, row)
 
 
 def when_calm(history: History) -> DataFrame:
@@ -127,26 +130,17 @@ def when_calm(history: History) -> DataFrame:
     return history.table(rows, f"arm string, trial int, {names}")
 
 
-def was_replaced(history: History, row: Row, by: int, gone_t: int) -> bool:
+def was_replaced(offices: Offices, row: Row, by: int, gone_t: int) -> bool:
     """Whether who did it, ``by``, to the row's group may have died, or lost its partition, before
     others had that; or nobody knows whose partition it was."""
-    trial = (row["arm"], row["trial"])
-    for event in rows_of(history, "node_event", trial):
-        ended = event["node"] == by and event["event"] in _ENDS
-        if ended and -MOVED_NS < event["t"] - gone_t < DEATH_NS:
-            return True
-    known = {
-        key[3]: of
-        for key, of in committed(history).items()
-        if key[:3] == (*trial, OFFSETS_TOPIC) and of.states
-    }
-    of = known.get(partition_of(row["group"], len(known))) if known else None
-    if of is None:
+    arm, trial = row["arm"], row["trial"]
+    if any(-MOVED_NS < t - gone_t < DEATH_NS for t in offices.ends.get((arm, trial, by), ())):
         return True
-    led = of.as_of(gone_t)
+    states = offices.of(arm, trial, row["group"])
+    led = next((state for state in reversed(states) if state.t <= gone_t), None)
     if led is None or led.row["leader"] != by:
         return True  # it had not heard yet that another coordinates the group
-    return any(abs(state.t - gone_t) < MOVED_NS for state in of.states)
+    return any(abs(state.t - gone_t) < MOVED_NS for state in states)
 
 
 def _finding(rule: str, row: Row) -> Finding:

@@ -19,20 +19,20 @@ its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from checkers.facts.committed import State
-from checkers.facts.demotions import troubles
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.coordinators import states_of
 from checkers.promises.groups.living_groups import (
     REBALANCE_IN_PROGRESS,
-    Group,
     Row,
+    group_of,
     living_groups,
 )
+from checkers.promises.groups.offices import Offices, offices
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -46,13 +46,14 @@ _DENIALS: Final = frozenset({22, 25})
 _MS: Final = 1_000_000
 
 
-def known_members(history: History, outcome: Outcome) -> Iterator[Finding]:
-    for key, rows in living_groups(history, "enter", "live"):
-        yield from _of_group(history, outcome, key, rows)
+def known_members(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
+    judge = partial(_of_group, offices(history))
+    yield from living_groups(history, outcome, ("enter", "live"), judge)
 
 
-def _of_group(history: History, outcome: Outcome, key: Group, rows: list[Row]) -> Iterator[Finding]:
-    states = states_of(history, *key)
+def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+    arm, trial, _ = key = group_of(rows)
+    states = offices.of(*key)
     enters = [row for row in rows if row["step"] == "enter"]
     session_ns = max((row["keep_ms"] or 0 for row in enters), default=0) * _MS
     last: Row | None = None
@@ -61,25 +62,24 @@ def _of_group(history: History, outcome: Outcome, key: Group, rows: list[Row]) -
             last = None
         elif row["type"] == "ok":
             if last is not None and last["node"] != row["node"]:
-                outcome.saw(*key[:2], KNOWN)
+                outcome.saw(arm, trial, KNOWN)
             last = row
         elif row["error"] in _DENIALS and last is not None:
             since, denied, last = last, row, None
             asked = any(e["invoke_t"] <= denied["t"] <= e["t"] for e in enters)
             is_early = denied["t"] < since["invoke_t"] + session_ns
-            if is_early and not asked and _coordinates(history, denied, states):
+            if is_early and not asked and _coordinates(offices, denied, states):
                 yield _finding(since, denied)
 
 
-def _coordinates(history: History, row: Row, states: list[State]) -> bool:
+def _coordinates(offices: Offices, row: Row, states: Sequence[State]) -> bool:
     """Whether the row's broker led the group's partition as it was asked and answered, and nothing
     had kept it from knowing that."""
     before = [state for state in states if state.t <= row["invoke_t"]]
     after = [state for state in states if row["invoke_t"] < state.t <= row["t"]]
     if not before or any(state.row["leader"] != row["node"] for state in (before[-1], *after)):
         return False
-    spans = troubles(history, (row["arm"], row["trial"]), row["node"])
-    return not any(begin <= row["t"] and end >= row["invoke_t"] - _STOOD_NS for begin, end in spans)
+    return not offices.had_trouble(row, row["invoke_t"] - _STOOD_NS, row["t"])
 
 
 def _finding(since: Row, denied: Row) -> Finding:

@@ -13,14 +13,17 @@ on leading the group's partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.groups.kept_groups import MOVED_NS, was_replaced
+from checkers.promises.groups.offices import Offices, offices
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -30,24 +33,28 @@ PARTED: Final = "members that left in order, and said then that they live"
 SOON_NS: Final = MOVED_NS
 _UNKNOWN_MEMBER_ID: Final = 25
 _BY: Final = ["arm", "trial", "group", "node"]
+Row = Mapping[str, Any]
 
 
-def left_members(history: History, outcome: Outcome) -> Iterator[Finding]:
+def left_members(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     if not history.has("group_step"):
         return
     steps = history.frame("group_step").where("group is not null and step in ('leave', 'beat')")
     let_go = steps.where("step = 'leave' and type = 'ok'").groupBy(*_BY)
-    left = F.broadcast(let_go.agg(F.max("t").alias("left_t")))
+    left = let_go.agg(F.max("t").alias("left_t"))
     told = f"type = 'ok' or error = {_UNKNOWN_MEMBER_ID}"
     beats = steps.where(f"step = 'beat' and ({told})").join(left, _BY)
     soon = beats.where(f"invoke_t >= left_t and t < left_t + {SOON_NS}").groupBy(*_BY, "left_t")
     first = soon.agg(F.min(F.when(F.col("type") == "ok", F.col("t"))).alias("obeyed_t"))
-    for row in first.orderBy(*_BY).toArrow().to_pylist():
-        if was_replaced(history, row, row["node"], row["left_t"]):
-            continue
-        outcome.saw(row["arm"], row["trial"], PARTED)
-        if row["obeyed_t"] is None:
-            continue
+    yield from in_courses(outcome, first, _BY, (), partial(_of_group, offices(history)))
+
+
+def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+    (row,) = rows
+    if was_replaced(offices, row, row["node"], row["left_t"]):
+        return
+    outcome.saw(row["arm"], row["trial"], PARTED)
+    if row["obeyed_t"] is not None:
         at = {"group": row["group"], "node": row["node"]}
         yield Finding(
             RULE,

@@ -18,19 +18,23 @@ nobody knows the end; groups of somebody else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import deletion_steps
 from checkers.facts.calm import Debts
+from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.coordinators import leader_of
 from checkers.promises.groups.kept_groups import SURE_NS, was_replaced
+from checkers.promises.groups.offices import Offices, offices
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
 RULE: Final = "listed-otherwise"
@@ -44,51 +48,61 @@ Node = tuple[str, int, int]
 Row = Mapping[str, Any]
 
 
-@dataclass(slots=True)
-class _List:
-    """A broker's: when it was asked (ns), and what it named."""
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """``asked``: by trial, when (ns) each broker was asked for its list; ``owed``: by broker and
+    partition of groups, from when on it owes the truth."""
 
-    t: int
-    groups: set[str] = field(default_factory=set)
+    offices: Offices
+    asked: Mapping[tuple[str, int], Mapping[int, int]]
+    owed: Mapping[tuple[str, int, int, int], int]
 
 
-def listed_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
-    lists = _lists(history)
-    if not lists:
+def listed_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
+    if not history.has("described"):
         return
-    ends: dict[tuple[str, int], int] = {}
-    for (arm, trial, _), asked in lists.items():
-        ends[arm, trial] = max(asked.t, ends.get((arm, trial), 0))
-    debts = Debts(history, ends)
-    lives = {tuple(row[name] for name in _BY): row for row in _lives(history)}
-    for key in sorted(lists):
-        of, (arm, trial, node) = lists[key], key
-        known = {group for a, n, group in lives if (a, n) == (arm, trial)}
-        for group in sorted(of.groups | known):
-            state = leader_of(history, arm, trial, group)
-            since = None if state is None else debts.owed_from(key, state.t)
-            if state is None or since is None or of.t < since:
-                continue
-            leads = state.row["leader"] == node
-            wanted = _is_there(history, lives.get((arm, trial, group)), of.t) if leads else False
-            if wanted is None:
-                continue
+    told = history.frame("described").where(f"api = '{API}' and error is null")
+    named = told.where("name <> ''").withColumnRenamed("name", "group")
+    lists = named.groupBy(*_BY).agg(F.collect_set("node").alias("by_nodes"))
+    lives = _lives(history)
+    found = lists.join(lives, _BY, "full") if lives is not None else lists
+    yield from in_courses(outcome, found, _BY, (), partial(_of_group, _lists(history, told)))
+
+
+def _lists(history: History, told: DataFrame) -> _Lists:
+    asked: dict[tuple[str, int], dict[int, int]] = {}
+    for row in told.groupBy("arm", "trial", "node").agg(F.max("t").alias("t")).collect():
+        asked.setdefault((row["arm"], row["trial"]), {})[row["node"]] = row["t"]
+    debts = Debts(history, {trial: max(of.values()) for trial, of in asked.items()})
+    known, owed = offices(history), dict[tuple[str, int, int, int], int]()
+    for (arm, trial), of in asked.items():
+        for partition, states in known.states.get((arm, trial), {}).items():
+            for node in of if states else ():
+                since = debts.owed_from((arm, trial, node), states[-1].t)
+                if since is not None:
+                    owed[arm, trial, node, partition] = since
+    return _Lists(known, asked, owed)
+
+
+def _of_group(lists: _Lists, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+    (row,) = rows
+    arm, trial, group = (row[name] for name in _BY)
+    states = lists.offices.of(arm, trial, group)
+    if not states or (states[-1].row["leader"] or 0) < 0:
+        return
+    leader, partition = states[-1].row["leader"], states[-1].row["partition"]
+    for node, t in sorted(lists.asked.get((arm, trial), {}).items()):
+        since = lists.owed.get((arm, trial, node, partition))
+        if since is None or t < since:
+            continue
+        wanted = _is_there(lists.offices, row, t) if node == leader else False
+        if wanted is not None:
             outcome.saw(arm, trial, LISTED)
-            if wanted != (group in of.groups):
-                yield _finding(key, group, state.row["leader"], wanted)
+            if wanted != (node in (row["by_nodes"] or ())):
+                yield _finding((arm, trial, node), group, leader, wanted)
 
 
-def _lists(history: History) -> dict[Node, _List]:
-    found: dict[Node, _List] = {}
-    for row in history.rows("described"):
-        if row["api"] == API and row["error"] is None:
-            one = found.setdefault((row["arm"], row["trial"], row["node"]), _List(row["t"]))
-            if row["name"]:
-                one.groups.add(row["name"])
-    return found
-
-
-def _lives(history: History) -> list[Row]:
+def _lives(history: History) -> DataFrame | None:
     """Groups for which a commit was acknowledged: ``gone_t``, when they were deleted, ``tried_t``,
     when somebody first tried to; ``vague``, how many commits may have come late; ``brief``, how
     many are to be kept for a time only, or in topics that were deleted (of a group without members:
@@ -111,11 +125,11 @@ def _lives(history: History) -> list[Row]:
         commits = commits.withColumn("step", F.lit("commit"))
         frames.append(commits.withColumn("sure", F.col("gone").isNull()).select(*_COLUMNS))
     if not frames:
-        return []
+        return None
     rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
     ok, commit = F.col("type") == "ok", F.expr(f"step in {_COMMITS}")
     lives = rows.where("group is not null").groupBy(*_BY)
-    found = lives.agg(
+    return lives.agg(
         F.min(F.when(commit & ok, F.col("t"))).alias("kept_t"),
         F.count(F.when(commit & (F.col("type") == "info"), 1)).alias("vague"),
         F.count(F.when(commit & ~F.col("sure"), 1)).alias("brief"),
@@ -123,18 +137,17 @@ def _lives(history: History) -> list[Row]:
         F.min(F.when(~commit & ok, F.col("t"))).alias("gone_t"),
         F.min_by("node", F.when(~commit & ok, F.col("t"))).alias("by"),
     )
-    return list(found.where("kept_t is not null").toArrow().to_pylist())
 
 
-def _is_there(history: History, life: Row | None, t: int) -> bool | None:
+def _is_there(offices: Offices, life: Row, t: int) -> bool | None:
     """None: nobody knows."""
-    if life is None or life["brief"]:
+    if life.get("kept_t") is None or life["brief"]:
         return None
     if life["tried_t"] is None:
         return True
     if life["vague"] or life["gone_t"] is None or t < life["gone_t"] + SURE_NS:
         return None
-    return None if was_replaced(history, life, life["by"], life["gone_t"]) else False
+    return None if was_replaced(offices, life, life["by"], life["gone_t"]) else False
 
 
 def _finding(key: Node, group: str, leader: int, wanted: bool) -> Finding:

@@ -18,19 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.committed import State
+from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.coordinators import (
-    OFFSETS_TOPIC,
-    partition_of,
-    partitions_of_groups,
-    states_of,
-)
 from checkers.promises.groups.kept_groups import LOST
+from checkers.promises.groups.offices import OFFSETS_TOPIC, Offices, offices, partition_of
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -56,23 +52,26 @@ class _Kept:
         return max(known, key=lambda row: int(row["offset"]), default=None)
 
 
-def raised_positions(history: History, outcome: Outcome) -> Iterator[Finding]:
+Led = Mapping[tuple[str, int, int], Sequence[Row]]
+"""By arm, trial and partition of groups: by whom it was led, and from when on, in order."""
+
+
+def raised_positions(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     if not history.has("group_step"):
         return
     steps = history.frame("group_step").where("step in ('raise', 'see') and group is not null")
-    rows = steps.select(*_NAMES).orderBy("arm", "trial", "group", "t").toArrow().to_pylist()
-    led = [
-        row
-        for row in history.rows("leader_change")
-        if row["topic"] == OFFSETS_TOPIC and row["role"] == "leader"
-    ]
-    for key, of in groupby(rows, key=lambda row: (row["arm"], row["trial"], row["group"])):
-        arm, trial, group = key
-        where = partition_of(group, partitions_of_groups(history, arm, trial))
-        roles = [r for r in led if (r["arm"], r["trial"], r["partition"]) == (arm, trial, where)]
-        states = states_of(history, *key)
-        seen = [row for row in of if row["step"] != "see" or not _replaced(states, row)]
-        yield from _of_group(outcome, seen, roles)
+    judge = partial(_of_group, offices(history), _led(history))
+    by = ["arm", "trial", "group"]
+    yield from in_courses(outcome, steps.select(*_NAMES), by, ["t", "invoke_t"], judge)
+
+
+def _led(history: History) -> Led:
+    found: dict[tuple[str, int, int], list[Row]] = {}
+    for row in history.rows("leader_change"):
+        if row["topic"] == OFFSETS_TOPIC and row["role"] == "leader":
+            of = found.setdefault((row["arm"], row["trial"], row["partition"]), [])
+            of.append({"t": row["t"], "node": row["node"]})
+    return found
 
 
 def _replaced(states: Sequence[State], row: Row) -> bool:
@@ -82,7 +81,14 @@ def _replaced(states: Sequence[State], row: Row) -> bool:
     return bool(leaders) and leaders[-1] != row["node"]
 
 
-def _of_group(outcome: Outcome, rows: Sequence[Row], roles: Sequence[Row]) -> Iterator[Finding]:
+def _of_group(
+    offices: Offices, led: Led, rows: Sequence[Row], outcome: Outcome
+) -> Iterator[Finding]:
+    arm, trial, group = (rows[0][name] for name in ("arm", "trial", "group"))
+    partitions = max(offices.states.get((arm, trial), ()), default=0) + 1
+    roles = led.get((arm, trial, partition_of(group, partitions)), ())
+    states = offices.of(arm, trial, group)
+    rows = [row for row in rows if row["step"] != "see" or not _replaced(states, row)]
     asked = {row["offset"]: row for row in rows if row["step"] == "raise"}
     events = [(row["t"], 0, row) for row in roles]
     events += [(r["t"], 1, r) for r in rows if r["step"] == "raise" and r["type"] == "ok"]

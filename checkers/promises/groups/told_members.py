@@ -21,17 +21,18 @@ nobody hears any more is told that it is none.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.coordinators import states_of
 from checkers.promises.groups.living_groups import (
     REBALANCE_IN_PROGRESS,
-    Group,
     Row,
+    group_of,
     living_groups,
 )
+from checkers.promises.groups.offices import Offices, offices
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -55,20 +56,21 @@ class _Cause(NamedTuple):
     t: int
 
 
-def told_members(history: History, outcome: Outcome) -> Iterator[Finding]:
-    for key, rows in living_groups(history, "enter", "live", "keep", "part", "last"):
-        yield from _of_group(history, outcome, key, rows)
+def told_members(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
+    steps = ("enter", "live", "keep", "part", "last")
+    yield from living_groups(history, outcome, steps, partial(_of_group, offices(history)))
 
 
-def _of_group(history: History, outcome: Outcome, key: Group, rows: list[Row]) -> Iterator[Finding]:
+def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+    arm, trial, _ = key = group_of(rows)
     lives = [row for row in rows if row["step"] == "live"]
-    outcome.saw(*key[:2], TOLD, sum(row["error"] == REBALANCE_IN_PROGRESS for row in lives))
+    outcome.saw(arm, trial, TOLD, sum(row["error"] == REBALANCE_IN_PROGRESS for row in lives))
     keeps = [row for row in rows if row["step"] == "keep"]
     refused = [row for row in keeps if row["error"] == REBALANCE_IN_PROGRESS]
-    outcome.saw(*key[:2], KEPT, sum(row["type"] == "ok" for row in keeps) + len(refused))
+    outcome.saw(arm, trial, KEPT, sum(row["type"] == "ok" for row in keeps) + len(refused))
     if refused:
         yield _refused(refused[0], len(refused))
-    led = {state.row["leader_epoch"]: state.t for state in reversed(states_of(history, *key))}
+    led = {state.row["leader_epoch"]: state.t for state in reversed(offices.of(*key))}
     for cause, until in _causes(rows):
         moved = max((t for t in led.values() if t <= until), default=0)
         if late := _untold(lives, cause, moved + _LOADED_NS, until):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.groups.kept_groups import when_calm
@@ -35,7 +36,7 @@ _BY: Final = ["arm", "trial", "group"]
 Row = Mapping[str, Any]
 
 
-def visited_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
+def visited_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     if not history.has("group_step"):
         return
     steps = history.frame("group_step").where("group is not null and step in ('join', 'look')")
@@ -45,7 +46,7 @@ def visited_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
         F.max(F.col("t") + F.col("keep_ms") * _MS).alias("over_t"),
         F.min(F.when(F.col("type") == "ok", F.struct("t", "node"))).alias(JOINED),
     )
-    looks = steps.where("step = 'look' and type = 'ok'").join(F.broadcast(visits), _BY)
+    looks = steps.where("step = 'look' and type = 'ok'").join(visits, _BY)
     late = F.expr("invoke_t > greatest(over_t + looked_ns, healed_t) + needed_ns")
     is_due = F.coalesce(late & F.col(JOINED).isNull(), F.lit(False))
     found = looks.groupBy(*_BY).agg(
@@ -54,12 +55,15 @@ def visited_groups(history: History, outcome: Outcome) -> Iterator[Finding]:
             REMEMBERED
         ),
     )
-    both = visits.join(found, _BY, "left").orderBy(*_BY)
-    for row in both.toArrow().to_pylist():
-        outcome.saw(row["arm"], row["trial"], LEFT, row["n"] or 0)
-        for rule in (JOINED, REMEMBERED):
-            if row[rule] is not None:
-                yield _finding(rule, row)
+    yield from in_courses(outcome, visits.join(found, _BY, "left"), _BY, (), _of_group)
+
+
+def _of_group(rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+    (row,) = rows
+    outcome.saw(row["arm"], row["trial"], LEFT, row["n"] or 0)
+    for rule in (JOINED, REMEMBERED):
+        if row[rule] is not None:
+            yield _finding(rule, row)
 
 
 def _finding(rule: str, row: Row) -> Finding:

@@ -24,7 +24,8 @@ from pyspark.sql import functions as F
 from checkers.facts.demotions import DEMOTED, demotions
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of, partitions_of_groups
+from checkers.promises.groups.coordinators import partitions_of_groups
+from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 
 if TYPE_CHECKING:
     from checkers.history.frames import History

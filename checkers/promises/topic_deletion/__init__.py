@@ -94,10 +94,11 @@ def check(history: History) -> Outcome:
         if done and not any(one.stops for one in mine):
             outcome.unknown(arm, trial, "no replica told that it put its log aside")
     _figures(outcome, found, _hindrances(history))
-    outlived = outlived_positions(history, outcome, found)
     late = (*_violations(found), *stalled(history, outcome, found))
-    for finding in (*late, *_unstopped(history, outcome, found), *outlived):
+    for finding in (*late, *_unstopped(history, outcome, found)):
         outcome.add(finding)
+    for finding, n in outlived_positions(history, outcome, found):
+        outcome.add(finding, n)
     return outcome
 
 

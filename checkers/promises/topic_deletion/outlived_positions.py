@@ -15,9 +15,13 @@ the next coordinator may know it again; one that was kept since is another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pyspark.sql import functions as F
+
+from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -28,11 +32,22 @@ if TYPE_CHECKING:
 RULE: Final = "position-outlived-topic"
 OUTLIVED: Final = "positions asked for after their topic's deletion"
 _NAMES: Final = ("arm", "trial", "process", "group", "node", "step", "type", "offset")
+Process = tuple[str, int, str]
+"""Arm, trial and process."""
+
+
+class _Gone(NamedTuple):
+    """``asked_t``: when the topic's deletion was asked for; ``stops``: by broker, when it deleted
+    its replica (ns)."""
+
+    topic: str
+    asked_t: int
+    stops: Mapping[int, int]
 
 
 def outlived_positions(
     history: History, outcome: Outcome, deletions: Iterable[Deletion]
-) -> Iterator[Finding]:
+) -> Iterator[tuple[Finding, int]]:
     if not history.has("group_step"):
         return
     of_topic = {
@@ -42,20 +57,36 @@ def outlived_positions(
         if one.role == "group-riser"
         for topic in one.topics
     }
-    done = [d for d in deletions if (d.arm, d.trial, d.topic) in of_topic]
-    if not done:
+    gone: dict[Process, list[_Gone]] = {}
+    for one in deletions:
+        if (process := of_topic.get((one.arm, one.trial, one.topic))) is not None:
+            stops = {node: row["t"] for (node, number), row in one.stops.items() if number == 0}
+            each = _Gone(one.topic, one.requested["t"], stops)
+            gone.setdefault((one.arm, one.trial, process), []).append(each)
+    if not gone:
         return
+    names = ["arm", "trial", "process"]
+    who = [dict(zip(names, key, strict=True)) for key in gone]
     steps = history.frame("group_step").where("step in ('raise', 'see') and group is not null")
-    rows = steps.select(*_NAMES, "invoke_t", "t").orderBy("t").toArrow().to_pylist()
-    for one in done:
-        who = (one.arm, one.trial, of_topic[one.arm, one.trial, one.topic])
-        own = [row for row in rows if (row["arm"], row["trial"], row["process"]) == who]
-        stops = {node: row["t"] for (node, partition), row in one.stops.items() if partition == 0}
-        yield from _of(outcome, own, one.topic, one.requested["t"], stops)
+    steps = steps.select(*_NAMES, "invoke_t", "t").join(
+        F.broadcast(history.table(who, "arm string, trial int, process string")), names
+    )
+    yield from in_courses(outcome, steps, names, ["t", "invoke_t"], partial(_of_process, gone))
+
+
+def _of_process(
+    gone: Mapping[Process, list[_Gone]], rows: list[Mapping[str, Any]], outcome: Outcome
+) -> Iterator[Finding]:
+    for one in gone[rows[0]["arm"], rows[0]["trial"], rows[0]["process"]]:
+        yield from _of(outcome, rows, *one)
 
 
 def _of(
-    outcome: Outcome, rows: list[dict[str, Any]], topic: str, asked_t: int, stops: dict[int, int]
+    outcome: Outcome,
+    rows: list[Mapping[str, Any]],
+    topic: str,
+    asked_t: int,
+    stops: Mapping[int, int],
 ) -> Iterator[Finding]:
     seen = [row for row in rows if row["step"] == "see" and row["type"] == "ok"]
     by = next((row["node"] for row in reversed(seen) if row["t"] < asked_t), None)

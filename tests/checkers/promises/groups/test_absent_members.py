@@ -9,7 +9,7 @@ import pytest
 
 from checkers.judging.outcome import Outcome
 from checkers.promises.groups.absent_members import AWAITED, absent_members
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC
+from checkers.promises.groups.offices import OFFSETS_TOPIC
 from tests.checkers.conftest import ARM, Story
 
 GROUP, KEEP = "silent", 2_500
@@ -127,6 +127,6 @@ def test_who_comes_after_one_that_says_nothing(spark: object, name: str) -> None
     tell, rule, awaited = CASES[name]
     told, outcome = story(), Outcome()
     tell(told)
-    found = list(absent_members(told.history(spark), outcome))
+    found = [one for one, _ in absent_members(told.history(spark), outcome)]
     assert [f.rule for f in found] == ([] if rule is None else [rule])
     assert outcome.evidence[told.arm, 0, AWAITED] == awaited

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.promises.groups.coordinators import NAMED, OFFSETS_TOPIC, coordinators, partition_of
+from checkers.promises.groups.coordinators import NAMED, coordinators
+from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from harness.scenarios.group_rebalance import offsets_partition
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging, ruled

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
 from checkers.promises.groups.kept_groups import ASKED, CHECK_INTERVAL, EXPIRED, GONE, kept_groups
+from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging, ruled
 

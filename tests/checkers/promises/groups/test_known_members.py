@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC
 from checkers.promises.groups.known_members import KNOWN, known_members
+from checkers.promises.groups.offices import OFFSETS_TOPIC
 from tests.checkers.conftest import Story
 
 GROUP, SESSION = "pair", 4_000
@@ -83,6 +83,6 @@ def test_who_is_a_member_of_a_group_that_moved(spark: object, name: str) -> None
     tell, rule, known = CASES[name]
     told, outcome = story(), Outcome()
     tell(told)
-    found = list(known_members(told.history(spark), outcome))
+    found = [one for one, _ in known_members(told.history(spark), outcome)]
     assert [f.rule for f in found] == ([] if rule is None else [rule])
     assert outcome.evidence[told.arm, 0, KNOWN] == known

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
 from checkers.promises.groups.left_members import PARTED, left_members
+from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from tests.checkers.conftest import Story
 
 GROUP, PARTITIONS = "kept-3", 3
@@ -83,6 +83,6 @@ def test_who_leaves_is_no_member(spark: object, name: str) -> None:
     tell, rule, parted = CASES[name]
     told, outcome = story(), Outcome()
     tell(told)
-    found = list(left_members(told.history(spark), outcome))
+    found = [one for one, _ in left_members(told.history(spark), outcome)]
     assert [f.rule for f in found] == ([] if rule is None else [rule])
     assert outcome.evidence[told.arm, 0, PARTED] == parted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC
 from checkers.promises.groups.listed_groups import API, LISTED, listed_groups
+from checkers.promises.groups.offices import OFFSETS_TOPIC
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging, ruled
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
+from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from checkers.promises.groups.raised_positions import RAISED, raised_positions
 from tests.checkers.conftest import Story
 
@@ -93,6 +93,6 @@ def test_what_was_kept_is_told(spark: object, name: str) -> None:
     tell, lost, asked = CASES[name]
     told, outcome = story(), Outcome()
     tell(told)
-    found = list(raised_positions(told.history(spark), outcome))
+    found = [one for one, _ in raised_positions(told.history(spark), outcome)]
     assert [f.rule for f in found] == [RULE] * lost
     assert outcome.evidence[told.arm, 0, RAISED] == asked

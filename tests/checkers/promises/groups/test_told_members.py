@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
+from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from checkers.promises.groups.told_members import KEPT, TOLD, told_members
 from tests.checkers.conftest import Story
 
@@ -207,7 +207,7 @@ def test_who_is_to_join_anew(spark: object, name: str) -> None:
     tell, rule, heard, kept = CASES[name]
     told, outcome = story(), Outcome()
     tell(told)
-    found = list(told_members(told.history(spark), outcome))
+    found = [one for one, _ in told_members(told.history(spark), outcome)]
     assert [f.rule for f in found] == ([] if rule is None else [rule])
     assert outcome.evidence[told.arm, 0, TOLD] == heard
     assert outcome.evidence[told.arm, 0, KEPT] == kept

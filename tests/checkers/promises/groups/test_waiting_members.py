@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.groups.coordinators import OFFSETS_TOPIC, partition_of
+from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from checkers.promises.groups.waiting_members import WAITED, waiting_members
 from tests.checkers.conftest import Story
 

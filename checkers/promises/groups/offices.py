@@ -1,0 +1,76 @@
+"""Who led the partitions of groups, and when they may have been kept from answering, for
+`checkers.promises.groups`: as plain data, for what is judged course by course takes it along to
+Spark's workers (`checkers.judging.courses`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.committed import State, committed
+from checkers.facts.demotions import troubles
+from checkers.facts.trials import rows_of
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+_ENDS: Final = frozenset({"kill", "stop", "stopped", "exited", "pause"})
+Trial = tuple[str, int]
+Broker = tuple[str, int, int]
+"""Arm, trial and node."""
+Span = tuple[int, int]
+
+
+def partition_of(group: str, partitions: int) -> int:
+    """Java's String.hashCode of the id (UTF-16 units), its absolute value modulo the partitions."""
+    code, units = 0, group.encode("utf-16-be")
+    for at in range(0, len(units), 2):
+        code = (31 * code + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    size = 0x1_0000_0000 - code if code > 0x8000_0000 else code
+    return (0 if size == 0x8000_0000 else size) % partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Offices:
+    """``states``: by trial and partition, what was committed of it, in order; ``troubles``: by
+    trial and leader, when a fault was in place there, or it was ended, stopped or started (ns);
+    ``ends``: when it was ended or stopped."""
+
+    states: Mapping[Trial, Mapping[int, Sequence[State]]]
+    troubles: Mapping[Broker, Sequence[Span]]
+    ends: Mapping[Broker, Sequence[int]]
+
+    def of(self, arm: str, trial: int, group: str) -> Sequence[State]:
+        """What was committed of the group's partition, in order."""
+        known = self.states.get((arm, trial), {})
+        return known.get(partition_of(group, len(known)), ()) if known else ()
+
+    def had_trouble(self, row: Mapping[str, Any], from_t: int, to_t: int) -> bool:
+        """Whether something may have kept the row's broker from answering then."""
+        spans = self.troubles.get((row["arm"], row["trial"], row["node"]), ())
+        return any(begin <= to_t and end >= from_t for begin, end in spans)
+
+
+def offices(history: History) -> Offices:
+    """Gathered once a history."""
+    found: Offices = history.memo("offices", lambda: _gather(history))
+    return found
+
+
+def _gather(history: History) -> Offices:
+    states: dict[Trial, dict[int, Sequence[State]]] = {}
+    leaders: set[Broker] = set()
+    for (arm, trial, topic, partition), of in committed(history).items():
+        if topic == OFFSETS_TOPIC:
+            states.setdefault((arm, trial), {})[partition] = tuple(of.states)
+            led = {state.row["leader"] for state in of.states}
+            leaders |= {(arm, trial, node) for node in led if node is not None}
+    spans = {one: tuple(troubles(history, one[:2], one[2])) for one in sorted(leaders)}
+    ends: dict[Broker, list[int]] = {}
+    for place in states:
+        for row in rows_of(history, "node_event", place):
+            if row["event"] in _ENDS:
+                ends.setdefault((*place, row["node"]), []).append(row["t"])
+    return Offices(states, spans, ends)
