@@ -6,11 +6,13 @@ cleaner goes over it (Kafka's LogValidator, LogCleaner); never what its records 
 workload's record holds follows from one number (`harness.workload.values`), so that whoever reads
 it, consumers and the final read alike, sees whether it is whole (``whole`` of the rows).
 
-Nothing lawful looks like it: nobody but the workloads writes to the topics of a run.
+Lawful, and looks alike: what a flood writes to a topic of the run. Where it may, no workload writes
+(no ``produce`` row tells of the topic), and nobody says what a record is to hold.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -20,6 +22,8 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
 RULE: Final = "altered"
@@ -35,6 +39,7 @@ def judge_altered(history: History, outcome: Outcome) -> None:
         sums = (
             history.frame(kind)
             .where("topic is not null and offset is not null")
+            .transform(partial(_written_by_workloads, history))
             .groupBy(*TP)
             .agg(
                 F.count("whole").alias("looked"),
@@ -46,6 +51,14 @@ def judge_altered(history: History, outcome: Outcome) -> None:
             outcome.saw(row["arm"], row["trial"], WHOLE, row["looked"])
             if row["n"]:
                 outcome.add(_finding(row, where), row["n"])
+
+
+def _written_by_workloads(history: History, rows: DataFrame) -> DataFrame:
+    if not history.has("produce"):
+        return rows
+    topic = ["arm", "trial", "topic"]
+    written = history.frame("produce").where("topic is not null").select(*topic).distinct()
+    return rows.join(F.broadcast(written), topic, "left_semi")
 
 
 def _finding(row: dict[str, Any], where: str) -> Finding:

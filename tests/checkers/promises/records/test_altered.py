@@ -23,6 +23,10 @@ def kept(told: Story, whole: bool | None, *, node: int = 1) -> None:
     told.add("log_read", 90_000, node=node, offset=3, value=7, leader_epoch=0, whole=whole)
 
 
+def sent(told: Story, topic: str) -> None:
+    told.add("produce", 500, type="ok", topic=topic, offset=3, value=7, acks=1)
+
+
 CASES: dict[str, tuple[Any, int, int]] = {
     "as sent": (lambda s: (given(s, True), kept(s, True)), 0, 2),
     "to one who reads": (lambda s: (given(s, True), given(s, False), kept(s, True)), 1, 3),
@@ -30,6 +34,7 @@ CASES: dict[str, tuple[Any, int, int]] = {
     "in one follower's log": (lambda s: (kept(s, True), kept(s, False, node=2)), 1, 2),
     "both": (lambda s: (given(s, False), kept(s, False), kept(s, False, node=2)), 3, 3),
     "a poll without records": (lambda s: given(s, None, offset=None, value=None), 0, 0),
+    "in a topic that only a flood writes to": (lambda s: given(s, False), 0, 0),
     "of before anybody looked": (lambda s: (given(s, None), kept(s, None)), 0, 0),
 }
 
@@ -45,6 +50,7 @@ def check(history: History) -> Outcome:
 def test_a_record_is_what_was_sent(name: str) -> Asks:
     tell, broken, looked = CASES[name]
     told = Story()
+    sent(told, "other" if "flood" in name else "t")
     tell(told)
     outcome = yield told
     assert outcome.counts == ({"altered": broken} if broken else {})
