@@ -288,8 +288,9 @@ def archive_path() -> Path:
     goes, or else among the user's caches. One for each place where Spark's jars are, and each Java,
     since a JVM passes over one that was made of other files."""
     spark = importlib.util.find_spec("pyspark")
-    home = os.environ.get("JAVA_HOME")
-    java = Path(shutil.which(f"{home}/bin/java" if home else "java") or "java").resolve()
+    java_home = os.environ.get("JAVA_HOME")
+    command = f"{java_home}/bin/java" if java_home else "java"
+    java = Path(shutil.which(command) or command).resolve()
     made_of: list[object] = [
         importlib.metadata.version("pyspark"),
         spark and spark.origin,
@@ -297,10 +298,10 @@ def archive_path() -> Path:
     ]
     made_of.append(java.stat().st_mtime_ns if java.exists() else None)
     name = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     if sys.prefix != sys.base_prefix:
-        home = sys.prefix
-    return Path(home) / "biplane" / f"spark-{name}.jsa"
+        folder = sys.prefix
+    return Path(folder) / "biplane" / f"spark-{name}.jsa"
 
 
 def make_archive() -> Path:

@@ -15,7 +15,8 @@ Lawful, and looks similar: a reassignment elects from its targets, and raises th
 it begins and ends; so nothing is judged near a change of the topic's assignment. A partition whose
 last member in sync is away is written again and again, without a leader; and one whose leader,
 alone in sync, is gone when a controller comes into office may be left as it is until that leader is
-back and elected anew (before 2.3: KAFKA-3143). An unclean election leaves only the leader in sync.
+back and elected anew (KAFKA-3143, mended in 2.3; taken from releases whose leaders write in-sync
+sets). An unclean election leaves only the leader in sync.
 Without ZooKeeper nobody tells of the order of replicas.
 """
 
@@ -25,6 +26,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.in_sync_writes import leaders_write
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
 from checkers.judging.outcome import Outcome
@@ -65,6 +67,7 @@ def elections(history: History, outcome: Outcome) -> Iterator[Finding]:
             continue
         outcome.saw(*key[:2], ELECTIONS)
         away = left.get((*key[:2], old["leader"]), -1) > old["zxid"]
+        away = away and leaders_write(history, key[0])
         found = _judge(old, row, orders.get(key, ()), away)
         if found is not None:
             rule, says = found

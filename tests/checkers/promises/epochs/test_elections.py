@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checkers.facts.in_sync_writes import LEADERS
 from checkers.promises.epochs.elections import ELECTIONS, elections
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging, ruled
@@ -72,9 +73,12 @@ def test_an_election_has_a_cause_and_takes_the_first_who_can_lead(name: str) -> 
     assert (yield story).counts == ({} if rule is None else {rule: 1})
 
 
-def returned(*, node: int, at_ms: int, isr: tuple[int, ...], controller_epoch: int) -> Story:
-    """Elected again as it led, after a registration had ended."""
+def returned(
+    *, node: int, at_ms: int, isr: tuple[int, ...], controller_epoch: int, old: bool = True
+) -> Story:
+    """Elected again as it led, after a registration had ended; on a release as ``old`` as that."""
     story = logged((1, 0, isr), (1, 1, isr))
+    story.run["arms"][story.arm][LEADERS] = old
     story.rows["zk_write"][-1]["controller_epoch"] = controller_epoch
     fields: dict[str, Any] = {"zxid": 25 if at_ms > 100_000 else 5, "commit_ms": at_ms}
     story.add("zk_write", at_ms, what="broker", step="removed", node=node, **fields)
@@ -85,6 +89,10 @@ RETURNS = {
     "alone, back under the next controller": (
         returned(node=1, at_ms=100_500, isr=(1,), controller_epoch=2),
         None,
+    ),
+    "on a release that elects another": (
+        returned(node=1, at_ms=100_500, isr=(1,), controller_epoch=2, old=False),
+        VAIN,
     ),
     "another was away": (returned(node=2, at_ms=100_500, isr=(1,), controller_epoch=2), VAIN),
     "it was away before": (returned(node=1, at_ms=90_000, isr=(1,), controller_epoch=2), VAIN),
