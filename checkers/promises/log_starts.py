@@ -16,8 +16,8 @@ Violations:
 - ``start-left-behind``: in the end the log of a replica that is in sync begins before a low
   watermark that was answered before the last fault was healed;
 - ``never-deleted``: when all faults were healed and all replicas in sync, no deletion in a
-  partition was answered with success, and several timed out, or were refused as if there were no
-  such partition.
+  partition was answered with success, and several timed out, or were refused though they asked for
+  no more than is there, and not by brokers that do not lead.
 
 What begins too late is another promise's (`checkers.promises.truncation_loss`: log-start-moved;
 `checkers.promises.offsets`: begins-otherwise).
@@ -69,10 +69,10 @@ _BACK: Final = "start-went-back"
 _SERVED: Final = "served-below-start"
 _EARLIEST: Final = -2
 _LATEST: Final = -1
-_NOT_THERE: Final = 3
-_TIMED_OUT: Final = 7
 _REFUSED: Final = 1
 """OFFSET_OUT_OF_RANGE."""
+_LAWFUL: Final = (0, _REFUSED, 6)
+"""What is no deletion in vain; by NOT_LEADER_OR_FOLLOWER who is asked sends one elsewhere."""
 _SETTLED_NS: Final = 2_000_000_000
 _TRIES: Final = 3
 """So many that came to nothing are no accident."""
@@ -331,10 +331,11 @@ def _never(history: History, answered: DataFrame) -> Iterator[Finding]:
         return
     times = F.broadcast(history.table(table, "arm string, trial int, _since bigint"))
     late = answered.join(times, ["arm", "trial"]).where("invoke_t >= _since").groupBy(*TP)
+    vain = ~F.col("error").isin(*_LAWFUL)
     sums = late.agg(
         F.count(F.when(F.col("type") == "ok", 1)).alias("ok"),
-        F.count(F.when(F.col("error").isin(_TIMED_OUT, _NOT_THERE), 1)).alias("vain"),
-        F.max(F.when(F.col("error").isin(_TIMED_OUT, _NOT_THERE), F.col("error"))).alias("error"),
+        F.count(F.when(vain, 1)).alias("vain"),
+        F.max(F.when(vain, F.col("error"))).alias("error"),
         F.min("_since").alias("since"),
     )
     for row in sums.where(f"ok = 0 and vain >= {_TRIES}").orderBy(*TP).toArrow().to_pylist():
@@ -349,7 +350,7 @@ def _never(history: History, answered: DataFrame) -> Iterator[Finding]:
         yield Finding(
             "never-deleted",
             f"{row['vain']} deletions of records of {row['topic']}-{row['partition']} timed out or "
-            "met no such partition, and none was done after all faults were healed, with all "
+            "were refused for nothing, and none was done after all faults were healed, with all "
             "replicas in sync",
             *(row["arm"], row["trial"]),
             (

@@ -7,41 +7,53 @@ that there is none of besides.
 
 By the broker's own word: it took up the lead before it was asked (``leader_change``), and still
 told of other things `AFTER_NS` after its answer, without having taken up another role of that
-partition.
+partition. Besides, whatever system it is: once all is calm, and it has had its time
+(`checkers.facts.calm`), who leads by the last that was committed says neither that, nor that there
+is no such partition, no leader, or no replica or end of it yet (`_UNREADY`).
 Lawful, and looks similar: the last answers of a broker that is stopped, or made to follow; other
-errors (an epoch that it does not know, an end that is not committed yet, too few in sync); topics
-that are being deleted. Clients that do not say whom they asked are not heard; of brokers that do
-not number what they tell nothing is judged.
+errors (an epoch that it does not know, too few in sync); until all is calm an end that is not
+committed yet; topics that are being deleted. Clients that do not say whom they asked are not heard;
+of brokers that do not number what they tell nothing is judged before all is calm.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import deletion_steps
-from checkers.facts.leadership import TP, key_of
+from checkers.facts.calm import Debts
+from checkers.facts.committed import committed
+from checkers.facts.leadership import SHOWN, TP, key_of
 from checkers.facts.timeline import FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
 ASKED: Final = "questions to leaders that say so"
 AFTER_NS: Final = 1_000_000_000
 _RULE: Final = "leader-denies"
-_KINDS: Final = ("listed_offset", "epoch_end", "produce")
+_KINDS: Final = (
+    *("listed_offset", "epoch_end", "produce"),
+    *("read_at", "read_below", "records_deleted"),
+)
 _NOT_LEADER: Final = 6
+_UNREADY: Final = (3, 5, _NOT_LEADER, 9, 78, 100)
+"""UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, OFFSET_NOT_AVAILABLE,
+UNKNOWN_TOPIC_ID."""
+_UNTIL_LAST: Final = 2**62
 
 
 def denials(history: History, outcome: Outcome) -> Iterator[Finding]:
     kinds = [kind for kind in _KINDS if history.has(kind)]
-    spans = list(_reigns(history)) if kinds else []
-    if not spans:
+    if not kinds:
         return
     frames = [
         history.frame(kind)
@@ -50,14 +62,28 @@ def denials(history: History, outcome: Outcome) -> Iterator[Finding]:
         for kind in kinds
     ]
     rows = functools.reduce(lambda one, other: one.unionAll(other), frames)
+    rows = history.keep("questions to leaders", lambda: rows)
+    own, calm = list(_reigns(history)), list(_calm_reigns(history, rows))
+    for spans, errors in ((own, (_NOT_LEADER,)), (calm, _UNREADY)):
+        if spans:
+            yield from _denied(history, outcome, rows, spans, errors)
+
+
+def _denied(
+    history: History,
+    outcome: Outcome,
+    rows: DataFrame,
+    spans: Sequence[dict[str, Any]],
+    errors: Sequence[int],
+) -> Iterator[Finding]:
     led = Timeline(spans, (*TP, "node")).at(history, rows, F.col("invoke_t"), "inner")
-    denied_t = F.when(F.col("error") == _NOT_LEADER, F.col("t"))
+    denied_t = F.when(F.col("error").isin(*errors), F.col("t"))
     each = led.where(F.col("t") < F.col(TO)).groupBy(*TP, "node")
     sums = each.agg(
         F.count("*").alias("asked"),
         F.count(denied_t).alias("n"),
         F.min(denied_t).alias("t"),
-        F.min_by("kind", denied_t).alias("kind"),
+        *(F.min_by(name, denied_t).alias(name) for name in ("kind", "error")),
     )
     for row in sums.orderBy(*TP, "node").toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], ASKED, row["asked"])
@@ -89,7 +115,25 @@ def _reigns(history: History) -> Iterator[dict[str, Any]]:
         if row["role"] == "leader":
             begun[place] = (row["t"], row["boot"])
     for place in list(begun):
-        yield from over(place, 2**62)
+        yield from over(place, _UNTIL_LAST)
+
+
+def _calm_reigns(history: History, rows: DataFrame) -> Iterator[dict[str, Any]]:
+    """Spans (ns) in which a broker leads by the last that was committed, once all is calm."""
+    last = rows.groupBy("arm", "trial").agg(F.max("t").alias("t")).toArrow().to_pylist()
+    debts = Debts(history, {(row["arm"], row["trial"]): row["t"] for row in last})
+    gone = deletion_steps(history)
+    for key, of in committed(history).items():
+        state = of.states[-1] if of.states else None
+        if state is None or state.row["source"] == SHOWN or key[:3] in gone:
+            continue
+        leader = state.row["leader"]
+        if leader is None or leader < 0:
+            continue
+        owed = debts.owed_from((*key[:2], leader), state.t)
+        if owed is not None:
+            place = dict(zip((*TP, "node"), (*key, leader), strict=True))
+            yield {**place, FROM: owed, TO: _UNTIL_LAST}
 
 
 def _last_words(history: History) -> dict[tuple[Any, ...], int]:
@@ -106,8 +150,8 @@ def _finding(row: dict[str, Any]) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"], "node": row["node"]}
     return Finding(
         _RULE,
-        f"node {row['node']} answered {row['n']} of {row['asked']} times that it does not lead "
-        f"{row['topic']}-{row['partition']}, which it did all the while",
+        f"node {row['node']} answered {row['n']} of {row['asked']} times as if it did not lead "
+        f"{row['topic']}-{row['partition']}, which it did all the while (error {row['error']})",
         row["arm"],
         row["trial"],
         (

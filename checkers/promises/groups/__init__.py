@@ -23,8 +23,10 @@ Violations:
 - ``stranger-committed``: somebody who never was a member, or not of the present generation, had a
   commit acknowledged (role group-stranger: it is to be refused whatever it says);
 - ``coordinator-never-led``: a broker names one who had not led the group's partition by then;
-- ``coordinator-superseded``: once all is calm a broker names another as the group's coordinator
-  than who leads the group's partition (`coordinators`);
+- ``coordinator-superseded``, ``coordinator-untold``: once all is calm a broker names another as the
+  group's coordinator than who leads the group's partition, or nobody (`coordinators`);
+- ``coordinator-denies``, ``another-coordinates``: who leads it says then that it does not
+  coordinate the group, or somebody else acts as if it did (`denying`);
 - ``kept-offset-lost``, ``deleted-group-back``, ``deleted-position-back``,
   ``expired-offset-kept``: of groups without members (`kept_groups`, `raised_positions`);
 - ``listed-otherwise``: of the groups that a coordinator lists to an operator (`listed_groups`);
@@ -67,6 +69,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.promises.groups.absent_members import AWAITED, absent_members
 from checkers.promises.groups.coordinators import NAMED, coordinators
+from checkers.promises.groups.denying import SERVED, denying
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
 from checkers.promises.groups.kept_out import ANEW, kept_out
@@ -131,7 +134,8 @@ def check(history: History) -> Outcome:
         *shown_too_soon(history, outcome),
     )
     members = (*thrown_out(history, outcome), *kept_out(history, outcome))
-    for finding in (*coordinators(history, outcome), *groups, *members):
+    offices = (*coordinators(history, outcome), *denying(history, outcome))
+    for finding in (*offices, *groups, *members):
         outcome.add(finding)
     in_courses = (
         *kept_groups(history, outcome),
@@ -215,6 +219,9 @@ PROMISE: Final = Promise(
         "kept-out": "When all have joined anew, partitions are given to them at once.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
+        "coordinator-untold": "Every live broker knows the group's present coordinator.",
+        "coordinator-denies": "Who coordinates a group does not answer that it does not.",
+        "another-coordinates": "Who does not coordinate a group does nothing for it.",
         "coordinator-never-led": "Who is named as a group's coordinator has led its partition.",
     },
     evidence={
@@ -239,6 +246,7 @@ PROMISE: Final = Promise(
         ANEW: "by rebalance, of members that can all have been waited for",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
+        SERVED: "of who leads their partition, and of others, by who says whom it asked",
         REFUSED: "of members that never were, and of generations of the past",
     },
     unknown_when=(
@@ -268,7 +276,7 @@ PROMISE: Final = Promise(
         {
             *("kept-offset-lost", "expired-offset-kept", "visitor-remembered"),
             *("group-never-formed", "kept-out", "thrown-out", "coordinator-superseded"),
-            "kept-waiting",
+            *("coordinator-untold", "coordinator-denies", "another-coordinates", "kept-waiting"),
         }
     ),
     check=check,

@@ -2,13 +2,14 @@
 
 A group's coordinator is who leads its partition of ``__consumer_offsets``: by the hash of its id
 (GroupMetadataManager.partitionFor). Clients ask any broker for it (FindCoordinator), which answers
-from its metadata: so a live broker names the present one, once all is calm and it has had its time
-(`checkers.facts.calm`). A client that is sent to another is answered NOT_COORDINATOR there, asks
-again, and its group stands still for as long as that lasts. Until then it may name one of the past,
-and never one that has not led that partition.
+from its metadata: so a live broker names the present one, in each answer, once all is calm and it
+has had its time (`checkers.facts.calm`), and does not say that there is none
+(COORDINATOR_NOT_AVAILABLE). A client that is sent to another is answered NOT_COORDINATOR there,
+asks again, and its group stands still for as long as that lasts. Until then it may name one of the
+past, or none, and never one that has not led that partition.
 
-Lawful, and looks similar: a broker that has not heard of the last leader yet; one that knows of no
-live leader (COORDINATOR_NOT_AVAILABLE: a failed operation).
+Lawful, and looks similar: a broker that has not heard of the last leader yet; a question that
+nobody answered.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 RULE: Final = "coordinator-superseded"
 NEVER: Final = "coordinator-never-led"
+UNTOLD: Final = "coordinator-untold"
 NAMED: Final = "coordinators named once all was calm"
+_NONE: Final = 15
+"""COORDINATOR_NOT_AVAILABLE."""
 _COMMIT_NS: Final = 1_000_000_000
 """A watch may see a commit so late."""
 _OWED: Final = "arm string, trial int, group string, node int, _owed bigint"
@@ -60,29 +64,43 @@ def coordinators(history: History, outcome: Outcome) -> Iterator[Finding]:
             owed.append({**{name: row[name] for name in by}, "_owed": since})
     if not owed:
         return
-    late = named.where("type = 'ok'").join(F.broadcast(history.table(owed, _OWED)), by)
+    present = history.table(
+        [
+            {**row, "_leader": leaders[row["arm"], row["trial"], row["group"]].row["leader"]}
+            for row in owed
+        ],
+        f"{_OWED}, _leader int",
+    )
+    late = named.where(f"type = 'ok' or error = {_NONE}").join(F.broadcast(present), by)
+    answer = F.struct("t", "coordinator")
+    other = F.expr("type = 'ok' and coordinator != _leader")
     late = (
         late.where("invoke_t > _owed")
         .groupBy(*by)
-        .agg(F.count("*").alias("n"), F.max_by(F.struct("t", "coordinator"), "t").alias("last"))
+        .agg(
+            F.count("*").alias("n"),
+            F.max_by(answer, F.when(other, F.col("t"))).alias(RULE),
+            F.max_by(answer, F.when(F.col("error") == _NONE, F.col("t"))).alias(UNTOLD),
+        )
     )
     for row in late.orderBy(*by).toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], NAMED, row["n"])
-        state, last = leaders[row["arm"], row["trial"], row["group"]], row["last"]
-        if last["coordinator"] != state.row["leader"]:
-            place = {name: state.row[name] for name in ("topic", "partition", "leader_epoch")}
-            yield Finding(
-                RULE,
-                f"node {row['node']} names node {last['coordinator']} as the coordinator of group "
-                f"{row['group']} in the end; node {state.row['leader']} has led "
-                f"{place['topic']}-{place['partition']} for long",
-                row["arm"],
-                row["trial"],
-                (
-                    Pick("leadership", place, rows=1),
-                    Pick("coordinator", {"node": row["node"], "t": last["t"]}, rows=1),
-                ),
-            )
+        state = leaders[row["arm"], row["trial"], row["group"]]
+        place = {name: state.row[name] for name in ("topic", "partition", "leader_epoch")}
+        for rule, whom in ((RULE, "node {coordinator}"), (UNTOLD, "nobody")):
+            if row[rule] is not None:
+                yield Finding(
+                    rule,
+                    f"node {row['node']} names {whom.format(**row[rule])} as the coordinator of "
+                    f"group {row['group']} once all is calm; node {state.row['leader']} has led "
+                    f"{place['topic']}-{place['partition']} for long",
+                    row["arm"],
+                    row["trial"],
+                    (
+                        Pick("leadership", place, rows=1),
+                        Pick("coordinator", {"node": row["node"], "t": row[rule]["t"]}, rows=1),
+                    ),
+                )
 
 
 def _never_led(history: History, groups: set[tuple[str, int, str]]) -> Iterator[Finding]:

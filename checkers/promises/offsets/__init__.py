@@ -28,8 +28,8 @@ Violations:
   broker had begun to lead by then;
 - ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own;
 - ``fenced-for-nothing``, ``called-unknown``: refused such a one for the other reason (`fenced`);
-- ``fetch-fence-ignored``, ``fetch-unheard-served``, ``given-beyond-end``, ``start-told-otherwise``:
-  the same of who reads there (`reads`).
+- ``fetch-fence-ignored``, ``fetch-unheard-served``, ``given-beyond-end``,
+  ``watermark-told-otherwise``, ``start-told-otherwise``: the same of who reads there (`reads`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -358,6 +358,8 @@ _SAYS: Final = {
     "epoch {asked}; it told of epoch {known} afterwards",
     "given-beyond-end": "broker {node} gave a consumer {place} up to offset {offset}; the end that "
     "it told next, in the same leader epoch, is {known}",
+    "watermark-told-otherwise": "broker {node} told a consumer that {place} is committed up to "
+    "{offset}; the end that it told beside that, in the same leader epoch, is {known}",
     "start-told-otherwise": "{told} as its beginning to who read it, which is {known}",
 }
 _SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
@@ -382,6 +384,7 @@ PROMISE: Final = Promise(
         "fetch-fence-ignored": "No records for who believes in a leader epoch of the past.",
         "fetch-unheard-served": "No records for who knows of a later leader epoch.",
         "given-beyond-end": "Who reads is given what is committed, and no more.",
+        "watermark-told-otherwise": "Who reads is told how far its leader has committed.",
         "start-told-otherwise": "Who reads is told where the log begins.",
         "fenced-for-nothing": "Nobody is told that the newest leader epoch is of the past.",
         "called-unknown": "Nobody is told that a leader epoch is unknown to who had taken it up.",

@@ -10,6 +10,9 @@ with the ends that it tells (ListOffsets). So
   end afterwards;
 - ``given-beyond-end``: what it gave goes beyond the end that it told afterwards in that epoch: a
   leader's high watermark does not go back;
+- ``watermark-told-otherwise``: the high watermark that was told with it (by which a consumer knows
+  how far behind it is) lies below an end that the same broker had told before in that epoch, or
+  beyond the one that it told next;
 - ``start-told-otherwise``: with it a beginning was told that lies behind the log's.
 
 Lawful, and looks similar: whoever does not lead (any more) refuses, and that is a failed operation;
@@ -51,26 +54,44 @@ def reads(history: History, outcome: Outcome) -> list[DataFrame]:
     found = [_begins(history, given)]
     if history.has("listed_offset"):
         beside = _beside_ends(history, given)
-        past, later = F.col("_before") > F.col("believed_epoch"), F.col("_after.epoch")
+        before, later = F.col("_before.epoch"), F.col("_after.epoch")
+        past = before > F.col("believed_epoch")
         found += [
-            _broken("fetch-fence-ignored", beside.where(past), F.col("_before")),
+            _broken("fetch-fence-ignored", beside.where(past), before),
             _broken("fetch-unheard-served", beside.where(later < F.col("believed_epoch")), later),
             _broken(
                 "given-beyond-end",
                 beside.where((later == F.col("believed_epoch")) & F.expr("found_end > _after.end")),
                 F.col("_after.end"),
             ),
+            *_watermarks(beside),
         ]
     return found
 
 
+def _watermarks(beside: DataFrame) -> list[DataFrame]:
+    """A leader's high watermark, which is the end that it tells, only rises in a leader epoch."""
+    told = beside.drop("found_end").withColumnRenamed("high_watermark", "found_end")
+    return [
+        _broken(
+            "watermark-told-otherwise",
+            told.where((F.col(f"{of}.epoch") == F.col("believed_epoch")) & F.expr(wrong)),
+            F.col(f"{of}.end"),
+        )
+        for of, wrong in (
+            ("_before", "found_end < _before.end"),
+            ("_after", "found_end > _after.end"),
+        )
+    ]
+
+
 def _beside_ends(history: History, given: DataFrame) -> DataFrame:
-    """Reads with the newest leader epoch in which their broker had told an end before
-    (``_before``), and with the epoch and end that it told next (``_after``)."""
+    """Reads with the newest leader epoch in which their broker had told an end before, and the
+    highest one of that (``_before``), and with the epoch and end that it told next (``_after``)."""
     ends = history.frame("listed_offset").where(
         f"type = 'ok' and topic is not null and asked_ms = {_LATEST} and leader_epoch >= 0"
     )
-    mine = [*TP, "node", "t", "invoke_t", "believed_epoch", "found_end"]
+    mine = [*TP, "node", "t", "invoke_t", "believed_epoch", "found_end", "high_watermark"]
     told = F.struct(F.col("leader_epoch").alias("epoch"), F.col("offset").alias("end"))
     by = Window.partitionBy(*TP, "node")
     # Before what was invoked stands what had been answered by then; behind an answer what was
@@ -80,7 +101,7 @@ def _beside_ends(history: History, given: DataFrame) -> DataFrame:
     rows = asked.unionByName(known, allowMissingColumns=True)
     so_far = by.orderBy("_at", F.col("_end").isNotNull())
     so_far = so_far.rowsBetween(Window.unboundedPreceding, 0)
-    rows = rows.withColumn("_before", F.max("_told.epoch").over(so_far)).where("_end = 0")
+    rows = rows.withColumn("_before", F.max("_told").over(so_far)).where("_end = 0")
     rows = rows.select(*mine, "_before", F.col("t").alias("_at"), F.lit(0).alias("_end"))
     known = ends.select(*TP, "node", F.col("invoke_t").alias("_at"), told.alias("_told"))
     rows = rows.unionByName(known, allowMissingColumns=True)

@@ -16,6 +16,7 @@ At any time, for nothing lawful brings it about:
   for a broker; who names one has nothing to excuse (MetadataCache.getPartitionMetadata);
 - ``metadata-replicas-never-assigned``: replicas that the partition was never given
   (`shown_replicas`);
+- ``metadata-epoch-untold``: a leader without a leader epoch (`untold_epochs`);
 - ``metadata-not-taken-in``: an older state than one that the broker had acknowledged to have been
   told (`taken_in_metadata`).
 
@@ -55,6 +56,7 @@ from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.shown_metadata.shown_replicas import behind, never_assigned
 from checkers.promises.shown_metadata.taken_in_metadata import HELD, not_taken_in
+from checkers.promises.shown_metadata.untold_epochs import untold_epochs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -85,7 +87,7 @@ def check(history: History) -> Outcome:
     true = rows.where("not forged")
     _at_any_time(outcome, true)
     _in_the_end(history, outcome, true)
-    shown = (*never_assigned(history), *behind(history))
+    shown = (*never_assigned(history), *behind(history), *untold_epochs(history))
     for finding, n in (*shown, *not_taken_in(history, outcome)):
         outcome.add(finding, n)
     return outcome
@@ -363,6 +365,7 @@ PROMISE: Final = Promise(
         "metadata-wrong-leader": "The leader shown is the one committed in that leader epoch.",
         "metadata-isr-never-committed": "An in-sync set shown was committed in that leader epoch.",
         "metadata-error-otherwise": "Who names no leader says why, and nobody else does.",
+        "metadata-epoch-untold": "Who names a leader tells its leader epoch.",
         "metadata-no-leader": "A partition with a live leader is not shown without one for long.",
         "metadata-replicas-never-assigned": "The replicas shown were given to the partition.",
         "metadata-replicas-behind": "The last replicas reach every live broker.",

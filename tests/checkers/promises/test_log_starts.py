@@ -242,6 +242,7 @@ STORIES = {
         lambda s: (tried(s), deleted(s, HEALED + 9_000, 40, invoke_t=HEALED + 8_900)),
     ),
     "never-deleted: as if it were not there": (shortened, lambda s: refused(s, 3)),
+    "never-deleted: by a policy that there is none of": (shortened, lambda s: refused(s, 44)),
     "never-deleted:by who does not lead": (shortened, lambda s: refused(s, 6)),
     "never-deleted:beyond the end": (shortened, lambda s: refused(s, 1)),
     "never-deleted:not there, to one who knew no better": (

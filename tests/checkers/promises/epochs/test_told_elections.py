@@ -268,6 +268,10 @@ DENIED = {
     "it leads, and says not": (leading(), 1),
     "of an epoch's end": (leading(kind="epoch_end"), 1),
     "to a producer": (leading(kind="produce"), 1),
+    "to one who reads": (leading(kind="read_at"), 1),
+    "to one who reads what is deleted": (leading(kind="read_below"), 1),
+    "to one who deletes": (leading(kind="records_deleted"), 1),
+    "to a consumer, that there is no such partition": (leading(error=3), 0),
     "it answers": (leading(error=0), 0),
     "an epoch it does not know": (leading(error=75), 0),
     "before it led": (leading(asked_ms=1_000.5), 0),
@@ -279,6 +283,42 @@ DENIED = {
     "it is stopped soon": (then(leading(), 5_900, "replica_stop"), 0),
     "it ends soon": (leading(asked_ms=19_500), 0),
     "a topic that is deleted": (gone(leading()), 0),
+}
+
+
+def calm(
+    error: int = 6, asked_ms: float = 40_000, kind: str = "listed_offset", **more: Any
+) -> Story:
+    """Broker 2 leads by what was committed at 1 s, of a system that numbers nothing."""
+    story = Story()
+    story.commit(500, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.add(kind, asked_ms, **{"node": 2, "type": "fail", "error": error, **more})
+    return story
+
+
+def committed_later(story: Story) -> Story:
+    story.commit(39_000, 3, 2)
+    return story
+
+
+def back(story: Story) -> Story:
+    story.add("node_event", 39_000, node=2, event="resume")
+    return story
+
+
+DENIED |= {
+    "it leads by what was committed": (calm(), 1),
+    "and there is no such partition": (calm(error=3), 1),
+    "and no leader": (calm(error=5, kind="produce"), 1),
+    "and no end yet": (calm(error=78), 1),
+    "and so do those who ask what is deleted": (calm(error=6, kind="read_below"), 1),
+    "it leads, and knows another epoch": (calm(error=75), 0),
+    "while it may not have heard": (calm(asked_ms=2_000), 0),
+    "it is not it who leads": (calm(node=3), 0),
+    "another leads since": (committed_later(calm()), 0),
+    "who leads is just back": (back(calm()), 0),
+    "it leads what is deleted": (gone(calm()), 0),
 }
 
 

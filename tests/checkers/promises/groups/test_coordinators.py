@@ -43,10 +43,16 @@ CASES = {
     "by itself": (story, lambda s: (named(s, LATE, 2, 2), named(s, LATE, 3, 3)), 1),
     "too early to know": (story, lambda s: named(s, 2_000, 1, 1), 0),
     "too early to know the last": (lambda: story(t=39_000), lambda s: named(s, LATE, 1, 1), 0),
-    "at last": (story, lambda s: (named(s, LATE, 1, 1), named(s, LATE + 100, 1, 2)), 0),
+    "for a while": (story, lambda s: (named(s, LATE, 1, 1), named(s, LATE + 100, 1, 2)), 1),
+    "until it was calm": (story, lambda s: (named(s, 2_000, 1, 1), named(s, LATE, 1, 2)), 0),
     "no more": (story, lambda s: (named(s, LATE, 1, 2), named(s, LATE + 100, 1, 1)), 1),
-    "nobody": (story, lambda s: named(s, LATE, 1, -1, type="fail", error=15), 0),
+    "no answer": (story, lambda s: named(s, LATE, 1, -1, type="info", error=None), 0),
     "nobody leads": (lambda: story(leader=-1), lambda s: named(s, LATE, 1, 1), 0),
+    "nobody leads, and nobody is named": (
+        lambda: story(leader=-1),
+        lambda s: named(s, LATE, 1, -1, type="fail", error=15),
+        0,
+    ),
     "by who is gone": (
         story,
         lambda s: (named(s, LATE, 1, 1), s.add("node_event", 39_900, node=1, event="unregistered")),
@@ -88,6 +94,23 @@ def test_who_is_named_has_led(name: str) -> Asks:
     broken += name == "long before it led"
     tell(told)
     assert [f.rule for f in (yield told).findings] == ["coordinator-never-led"] * broken
+
+
+UNTOLD = {
+    "that there is none": (LATE, 15, 1),
+    "amid all that happens": (2_000, 15, 0),
+    "that it may not say": (LATE, 30, 0),
+}
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+@judging(ruled(coordinators))
+def test_a_live_broker_knows_a_coordinator(name: str) -> Asks:
+    t, error, broken = UNTOLD[name]
+    told = story()
+    named(told, t, 1, -1, type="fail", error=error)
+    named(told, LATE + 1_000, 1, 2)
+    assert [f.rule for f in (yield told).findings] == ["coordinator-untold"] * broken
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -20,13 +20,14 @@ def end(story: Story, t: float, epoch: int, offset: int, **more: Any) -> None:
 
 
 def read(story: Story, t: float, believed: int, given: int = -1, **more: Any) -> None:
-    told = {"high_watermark": 5, "log_start_offset": 0, "leader_epoch": 0, "error": 0}
+    told = {"high_watermark": None, "log_start_offset": 0, "leader_epoch": 0, "error": 0}
     told |= {"node": 1, "offset": 5, "invoke_t": t - 1, **more}
     story.add("read_at", t, believed_epoch=believed, found_end=given, **told)
 
 
 REFUSED = {"type": "fail", "error": 74}
 PAST, LATER, BEYOND = "fetch-fence-ignored", "fetch-unheard-served", "given-beyond-end"
+MARK = "watermark-told-otherwise"
 CASES: dict[str, tuple[Any, str | None]] = {
     "as it should": (lambda s: (end(s, 100, 2, 5), read(s, 200, 2, 7), end(s, 300, 2, 7)), None),
     "who believes in the past": (lambda s: (end(s, 100, 2, 5), read(s, 200, 1)), PAST),
@@ -46,6 +47,30 @@ CASES: dict[str, tuple[Any, str | None]] = {
     "more than there is": (lambda s: (read(s, 200, 2, 9), end(s, 300, 2, 7)), BEYOND),
     "more than there was": (lambda s: (end(s, 100, 2, 7), read(s, 200, 2, 9)), None),
     "of another epoch": (lambda s: (read(s, 200, 2, 9), end(s, 300, 3, 7)), None),
+    "a watermark that goes back": (
+        lambda s: (end(s, 100, 2, 7), read(s, 200, 2, high_watermark=6)),
+        MARK,
+    ),
+    "below the highest told before": (
+        lambda s: (end(s, 90, 2, 7), end(s, 100, 2, 5), read(s, 200, 2, high_watermark=6)),
+        MARK,
+    ),
+    "a watermark that stays": (
+        lambda s: (end(s, 100, 2, 7), read(s, 200, 2, high_watermark=7), end(s, 300, 2, 7)),
+        None,
+    ),
+    "the one of a later leader": (
+        lambda s: (end(s, 100, 1, 7), read(s, 200, 2, high_watermark=6)),
+        None,
+    ),
+    "a watermark ahead": (
+        lambda s: (read(s, 200, 2, high_watermark=9), end(s, 300, 2, 7)),
+        MARK,
+    ),
+    "while that grew": (
+        lambda s: (end(s, 201, 2, 7, invoke_t=199), read(s, 200, 2, high_watermark=9)),
+        None,
+    ),
     "a beginning": (lambda s: read(s, 200, 2, log_start_offset=3), "start-told-otherwise"),
     "of a topic that is deleted": (
         lambda s: (
@@ -67,8 +92,8 @@ def test_who_reads_is_served_by_the_leader_that_he_believes_in(name: str) -> Ask
     story.final_log({offset: offset for offset in range(20)}, leader_epoch=2)
     tell(story)
     found = yield story
-    assert {r: n for r, n in found.counts.items() if r in (PAST, LATER, BEYOND)} == (
-        {rule: 1} if rule in (PAST, LATER, BEYOND) else {}
+    assert {r: n for r, n in found.counts.items() if r in (PAST, LATER, BEYOND, MARK)} == (
+        {rule: 1} if rule in (PAST, LATER, BEYOND, MARK) else {}
     )
     assert found.counts.get("start-told-otherwise", 0) == (rule == "start-told-otherwise")
     unjudged = name in ("and is refused", "of a topic that is deleted")

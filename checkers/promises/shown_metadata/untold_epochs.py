@@ -1,0 +1,61 @@
+"""Leaders that are named without their leader epoch, for `checkers.promises.shown_metadata`.
+
+A broker knows each leader with its leader epoch, and tells both (MetadataCache, Metadata 7 and up,
+KIP-320). A client that is told no epoch (-1) takes any leader, one of the past as well, and reads
+on without a fence: to it such an answer is worse than an old one, which it can tell.
+
+- ``metadata-epoch-untold``: a leader without a leader epoch, in an answer to one whom the same
+  broker tells leader epochs else (so both speak such a version).
+
+Lawful, and looks similar: no leader; who asks by an older version is told no epoch ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.leadership import TP
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RULE: Final = "metadata-epoch-untold"
+_WHO: Final = ["arm", "trial", "process", "node"]
+
+
+def untold_epochs(history: History) -> Iterator[tuple[Finding, int]]:
+    rows = history.frame("metadata").where(
+        "type = 'ok' and leader >= 0 and node is not null and partition is not null"
+    )
+    untold = F.coalesce("leader_epoch", F.lit(-1)) < 0
+    by_place = rows.groupBy(*TP, "process", "node").agg(
+        F.count(F.when(untold, 1)).alias("n"),
+        F.count(F.when(~untold, 1)).alias("told"),
+        F.min(F.when(untold, F.struct("t", "leader"))).alias("first"),
+    )
+    places = by_place.toArrow().to_pylist()
+    telling = {tuple(row[name] for name in _WHO) for row in places if row["told"]}
+    order = (*TP, "node", "process")
+    for row in sorted(places, key=lambda row: [row[name] for name in order]):
+        if not row["n"] or tuple(row[name] for name in _WHO) not in telling:
+            continue
+        at = {"topic": row["topic"], "partition": row["partition"]}
+        first = row["first"]
+        says = f"node {row['node']} named node {first['leader']} as the leader of {row['topic']}-"
+        yield (
+            Finding(
+                RULE,
+                f"{says}{row['partition']}, and no leader epoch, as it does else",
+                row["arm"],
+                row["trial"],
+                (
+                    Pick("leadership", {**at, "leader": first["leader"]}, rows=1),
+                    Pick("metadata", {**at, "node": row["node"], "t": first["t"]}, rows=1),
+                ),
+            ),
+            row["n"],
+        )
