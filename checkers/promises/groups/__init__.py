@@ -269,8 +269,11 @@ PROMISE: Final = Promise(
         "keeps what it had, and whom it waits for but who left, or came and was never heard of "
         "again",
         "positions in topics that are deleted (`topic-deletion` looks at some)",
-        "what a description says of members (client, host, assignment); a leader epoch that is not "
-        "kept with a position at all; what members tell their leader of themselves",
+        "coordinators that turn members away who do not say whom they asked; how long one that "
+        "answers takes to keep or to tell a position",
+        "what a description says of a group that keeps positions (its state), and of members "
+        "(client, host, assignment); a leader epoch that is not kept with a position at all; what "
+        "members tell their leader of themselves",
     ),
     timed=frozenset(
         {
