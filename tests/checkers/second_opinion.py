@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 _FINAL_LOG: Final = """
-    select r.arm, r.topic, r."partition", r."offset", r."value"
+    select r.arm, r.topic, r."partition", r."offset", r."value", r.leader_epoch
     from log_read r join log_end e using (arm, trial, topic, "partition", node)
     where e.is_leader
 """
@@ -34,8 +34,8 @@ _PROMISED: Final = f"""
             exists (select 1 from held h where h.arm = p.arm and h.topic = p.topic
                     and h."partition" = p."partition" and h."value" = p."value"
                     and h."offset" = p."offset") as in_place,
-            exists (select 1 from held h where h.arm = p.arm and h.topic = p.topic
-                    and h."partition" = p."partition" and h."value" = p."value") as somewhere
+            exists (select 1 from held h where h.arm = p.arm
+                    and h."value" = p."value") as somewhere
         from promised p
     )
     select arm, acks, count(*) as n,
@@ -152,7 +152,7 @@ _RECORDS: Final = f"""
 _UNLIKE: Final = """
     select arm, count(*) as n from (
         select arm, trial, topic, "partition", "offset" from log_read group by all
-        having min("value") <> max("value"))
+        having min("value") <> max("value") or min(leader_epoch) <> max(leader_epoch))
     group by all
 """
 
@@ -164,6 +164,64 @@ _HOLES: Final = """
     select e.arm, sum(e.log_end_offset - e.log_start_offset - coalesce(t.n, 0)) as n
     from log_end e left join there t using (arm, trial, topic, "partition", node)
     where e.error is null group by all
+"""
+
+_SPANS: Final = """
+    select arm, topic, "partition", node, leader_epoch,
+        min("offset") as first, max("offset") as last
+    from log_read group by all
+"""
+
+_DISORDER: Final = f"""
+    with spans as ({_SPANS}),
+    turns as (
+        select *, max(last) over (
+            partition by arm, topic, "partition", node order by leader_epoch
+            rows between unbounded preceding and 1 preceding) as before
+        from spans
+    )
+    select arm, count(*) as n from turns where first < before group by all
+"""
+
+_OF_NO_EPOCH: Final = f"""
+    select arm, count(*) as n from ({_SPANS}) anti join zk_write
+    using (arm, topic, "partition", leader_epoch) where leader_epoch >= 0 group by all
+"""
+
+_OFFERED: Final = """
+    select arm, "value", any_value(topic) as topic, any_value("partition") as "partition",
+        min(invoke_t) as sent_t, bool_or(type = 'fail' and error not in (-1, 6, 7, 13, 20, 56)
+            and t - invoke_t < 50000000) as failed
+    from produce group by all
+"""
+
+_MISPLACED: Final = f"""
+    select o.arm, count(distinct o."value") as n
+    from ({_OFFERED}) o join ({_FINAL_LOG}) h using (arm, "value")
+    where (o.topic, o."partition") <> (h.topic, h."partition") group by all
+"""
+
+_GIVEN_BEFORE: Final = f"""
+    select arm, count(distinct "value") as n
+    from "fetch" f join ({_OFFERED}) o using (arm, "value")
+    where f.type = 'ok' and f.t < o.sent_t group by all
+"""
+
+_GIVEN_THOUGH_FAILED: Final = f"""
+    select arm, count(distinct "value") as n
+    from "fetch" f join ({_OFFERED}) o using (arm, "value")
+    where f.type = 'ok' and o.failed group by all
+"""
+
+_OF_ANOTHER_EPOCH: Final = f"""
+    with held as (
+        select arm, "value", min(leader_epoch) as low, max(leader_epoch) as high
+        from ({_FINAL_LOG}) group by all
+    )
+    select arm, count(distinct "value") as n
+    from "fetch" f join held h using (arm, "value") semi join ({_OFFERED}) using (arm, "value")
+    where f.type = 'ok' and f.leader_epoch >= 0 and f.leader_epoch not between h.low and h.high
+    group by all
 """
 
 _GIVEN: Final = """
@@ -229,6 +287,12 @@ _BEHIND: Final = """
 _MORE: Final = {
     "replica-differs": _UNLIKE,
     "replica-hole": _HOLES,
+    "epochs-out-of-order": _DISORDER,
+    "epoch-never-committed": _OF_NO_EPOCH,
+    "misplaced": _MISPLACED,
+    "read-before-sent": _GIVEN_BEFORE,
+    "read-otherwise": _OF_ANOTHER_EPOCH,
+    "failed-write-read": _GIVEN_THOUGH_FAILED,
     "inconsistent-offset": _TWO_VALUES,
     "poll-went-back": _GIVEN_AGAIN,
     "poll-skipped": _NEVER_GIVEN,

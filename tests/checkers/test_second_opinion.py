@@ -37,6 +37,12 @@ RULES = (
     "duplicate-append",
     "replica-differs",
     "replica-hole",
+    "epochs-out-of-order",
+    "epoch-never-committed",
+    "misplaced",
+    "read-before-sent",
+    "read-otherwise",
+    "failed-write-read",
     "inconsistent-offset",
     "poll-went-back",
     "poll-skipped",
@@ -165,6 +171,29 @@ def lacks(rows: Rows, rng: random.Random) -> None:
     rows["log_read"].remove(rng.choice(rows["log_read"]))
 
 
+def of_another_epoch(rows: Rows, rng: random.Random) -> None:
+    """One log says that another leader took a record."""
+    rng.choice(rows["log_read"])["leader_epoch"] += rng.choice([-1, 1, 10])
+
+
+def given_in_another_epoch(rows: Rows, rng: random.Random) -> None:
+    rng.choice(given(rows))["leader_epoch"] += rng.choice([-1, 1])
+
+
+def sent_elsewhere(rows: Rows, rng: random.Random) -> None:
+    """A record was meant for another partition than it is in."""
+    row = rng.choice(rows["produce"])
+    there = {r["partition"] for r in rows["produce"] if r["topic"] == row["topic"]}
+    row["partition"] = rng.choice(sorted(there - {row["partition"]}) or [row["partition"]])
+
+
+def given_before(rows: Rows, rng: random.Random) -> None:
+    """A consumer is given a record before its producer has it."""
+    row = rng.choice(given(rows))
+    sent = [r["invoke_t"] for r in rows["produce"] if r["value"] == row["value"]]
+    row["t"] = min([row["t"], *(t - 1 for t in sent)])
+
+
 def read_twice(rows: Rows, rng: random.Random) -> None:
     """Another consumer is given another value."""
     row = rng.choice(given(rows))
@@ -214,6 +243,10 @@ CHANGES: tuple[Callable[[Rows, random.Random], None], ...] = (
     unanswered,
     differs,
     lacks,
+    of_another_epoch,
+    given_in_another_epoch,
+    sent_elsewhere,
+    given_before,
     read_twice,
     given_again,
     never_given,
