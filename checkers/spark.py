@@ -40,7 +40,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 SMALL_ROWS: Final = 1_500_000
 """Up to so many rows, planning and compiling cost more than the rows."""
@@ -56,6 +57,13 @@ _ALWAYS: Final = {
     "parquet.page.verify-checksum.enabled": "true",
     "spark.sql.autoBroadcastJoinThreshold": "32m",
 }
+_OF_SESSIONS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+CONNECT: Final = "sc://"
+"""How a server of Spark Connect is named."""
 _PARTITIONS_A_SLOT: Final = 2
 """Of a shuffle: more cost, fewer spread a hot partition worse."""
 _SMALL: Final = {
@@ -100,8 +108,9 @@ def session(
 
     ``small``: start the JVM for tiny histories (C1 only, serial collector). A session that runs
     already is used as it is. ``master`` defaults to ``BIPLANE_SPARK_MASTER``, then to local with as
-    many threads as there are cores for this process; under spark-submit to what that was given.
-    ``conf``: Spark's settings by name; they win over those of this module.
+    many threads as there are cores for this process; under spark-submit to what that was given. As
+    ``sc://host:port`` it is a server of Spark Connect: this process has no JVM then, and ``memory``
+    is that server's. ``conf``: Spark's settings by name; they win over those of this module.
     """
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -114,6 +123,8 @@ def session(
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = master or os.environ.get("BIPLANE_SPARK_MASTER")
     chosen = chosen or (None if submitted else f"local[{cores()}]")
+    if chosen and chosen.startswith(CONNECT):
+        return _connected(chosen, conf or {})
     if chosen:
         builder = builder.master(chosen)
     if chosen and chosen.startswith("local"):  # Python workers judge with the code that runs here
@@ -136,6 +147,28 @@ def session(
     _remember(spark)
     if not (spark.sparkContext.master or "").startswith("local"):
         _ship(spark)
+    return spark
+
+
+def _connected(url: str, conf: Mapping[str, str]) -> SparkSession:
+    """A session at a server of Spark Connect, whose settings are its own."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it tells of each try on standard error
+    settings = {**_OF_SESSIONS, **conf}
+    try:
+        spark: SparkSession = SparkSession.builder.remote(url).getOrCreate()
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+    except ImportError as error:
+        raise SparkFailed(f"{error}; mend it: pip install 'biplane[connect]'") from None
+    except PySparkException as error:
+        raise SparkFailed(
+            f"{url}: {error}; allowed: sc://host:port of a server that runs"
+        ) from None
+    with _packed() as archive:
+        spark.addArtifacts(str(archive), pyfile=True)
     return spark
 
 
@@ -167,14 +200,20 @@ def _remember(spark: SparkSession) -> None:
 def _ship(spark: SparkSession) -> None:
     """Give the workers this package: where suspects are many, its functions judge them there
     (`checkers.judging.tally`). Their Python needs pyarrow besides, and its version to be ours."""
+    kept = contextlib.ExitStack()
+    atexit.register(kept.close)  # it is served from there until then
+    spark.sparkContext.addPyFile(str(kept.enter_context(_packed())))
+
+
+@contextlib.contextmanager
+def _packed() -> Iterator[Path]:
     package = Path(__file__).parent
-    folder = tempfile.mkdtemp(prefix="biplane-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # served from there until then
-    archive = Path(folder) / f"{package.name}.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        for source in sorted(package.rglob("*.py")):
-            file.write(source, str(source.relative_to(package.parent)))
-    spark.sparkContext.addPyFile(str(archive))
+    with tempfile.TemporaryDirectory(prefix="biplane-", ignore_cleanup_errors=True) as folder:
+        archive = Path(folder) / f"{package.name}.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+            for source in sorted(package.rglob("*.py")):
+                file.write(source, str(source.relative_to(package.parent)))
+        yield archive
 
 
 @contextlib.contextmanager
@@ -259,18 +298,34 @@ def end() -> None:
 def tuned(spark: SparkSession, rows: int | None, *, one_partition: bool = False) -> SparkSession:
     """A session over the same JVM, set for a history of so many rows (None: large), each of whose
     frames is of ``one_partition``. What was set by whoever started Spark stays as it is."""
-    own = spark.newSession()
+    from pyspark.sql.utils import is_remote
+
+    connected = is_remote()
+    alike: Any = spark
+    own: SparkSession = alike.cloneSession() if connected else spark.newSession()
     small = rows is not None and rows <= SMALL_ROWS
     settings = {**_ALWAYS, **(_SMALL if small else _LARGE)}
     if one_partition:
         settings |= _ONE_PARTITION
-    if not small:
-        slots = spark.sparkContext.defaultParallelism
-        settings["spark.sql.shuffle.partitions"] = str(_PARTITIONS_A_SLOT * slots)
-    given = dict(spark.sparkContext.getConf().getAll())
+    if connected:
+        given = dict(spark.conf.getAll)
+    else:
+        given = dict(spark.sparkContext.getConf().getAll())
+        if not small:
+            slots = spark.sparkContext.defaultParallelism
+            settings["spark.sql.shuffle.partitions"] = str(_PARTITIONS_A_SLOT * slots)
     for name, value in settings.items():
         own.conf.set(name, given.get(name, value))
     return own
+
+
+def local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """What is in a table, as part of a plan."""
+    if table.num_rows:
+        return spark.createDataFrame(table)
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 
 def cores() -> int:
@@ -320,9 +375,7 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
     options: dict[str, str] = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": memory,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        **_OF_SESSIONS,
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.localRelationThreshold": "64m",
         "spark.cleaner.periodicGC.interval": "10min",

@@ -182,7 +182,8 @@ def _no_broker(rows: list[_Asked], ready: set[int]) -> Iterator[str]:
     """Whom it never asked at all, or nothing of a kind for as long as it asked it other things."""
     whom = {one.node for one in rows} - {None}
     if whom and max(one.last_t for one in rows) - min(one.first_t for one in rows) >= _LONG_NS:
-        yield from (f"it never asked node {node}" for node in sorted(ready - whom))
+        for node in sorted(ready - whom):
+            yield f"it never asked node {node}, or was answered by errors alone"
     for kind in sorted({one.kind for one in rows}):
         of = [one for one in rows if one.kind == kind and one.node is not None]
         for node in sorted(ready & whom - {one.node for one in of}) if of else ():

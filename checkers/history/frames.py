@@ -39,7 +39,7 @@ from checkers.history.parts import (
 from checkers.history.playing import is_played
 from checkers.history.run_info import RunInfo
 from checkers.history.store import LocalStore, Store, open_store
-from checkers.spark import SMALL_ROWS, session, tuned
+from checkers.spark import CONNECT, SMALL_ROWS, local_frame, session, tuned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,6 +118,11 @@ class History:
         Spark (``master``, ``memory``, ``conf``: see `checkers.spark`) unless given a session.
         """
         remote = "://" in str(where) and not str(where).startswith("file:")
+        if remote and (master or "").startswith(CONNECT):
+            raise HistoryError(
+                f"{where}: a client of Spark Connect has no way to files elsewhere; allowed: a "
+                "folder that the server sees under the same path"
+            )
         if remote:
             spark = spark or session(master, memory=memory, conf=conf, small=False)
         store = open_store(where, spark)
@@ -233,14 +238,14 @@ class History:
 
     def _read(self, kind: str, spark: SparkSession) -> DataFrame:
         if not self.has(kind):
-            return spark.createDataFrame(stored_schema(kind).empty_table())
+            return local_frame(spark, stored_schema(kind).empty_table())
         if kind in self._tables:
-            return spark.createDataFrame(self._tables[kind])
+            return local_frame(spark, self._tables[kind])
         assert self._store is not None
         if self._tiny and self._store.local is not None and self._counts[kind] <= _FEW_ROWS:
             with suppress(HistoryError):  # what cannot be read is told to whoever asks, by Spark
                 # In one piece: of tables with empty pieces Spark makes other rows.
-                return spark.createDataFrame(self._collect(kind).combine_chunks())
+                return local_frame(spark, self._collect(kind).combine_chunks())
         return spark.read.schema(spark_ddl(kind)).parquet(self._store.uri(self._kinds[kind]))
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
@@ -306,7 +311,7 @@ class History:
         types["array<bigint>"] = pa.list_(pa.int64())
         layout = pa.schema([pa.field(name, types[kind]) for name, kind in fields])
         table = pa.Table.from_pylist([dict(r) for r in rows], layout)
-        return self._whole(self._light.createDataFrame(table))
+        return self._whole(local_frame(self._light, table))
 
     def stop(self, why: str) -> None:
         """From now on whoever asks for more of the history gets `Stopped`. From any thread."""

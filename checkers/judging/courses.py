@@ -9,7 +9,6 @@ with a run. Both give the same.
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding
+from checkers.judging.workers import on_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,14 +61,10 @@ def in_courses(
         rows = few.sort_by([(name, "ascending") for name in names]).to_pylist()
         whole = _judged(rows, by, judge)
     else:
-
-        def each(rows: Iterable[Any]) -> Iterator[bytes]:
-            yield pickle.dumps(_judged((row.asDict(recursive=True) for row in rows), by, judge))
-
         whole = _Judged()
         spread = frame.repartition(*by).sortWithinPartitions(*names)
-        for part in spread.rdd.mapPartitions(each).collect():
-            whole.merge(pickle.loads(part))
+        for part in on_workers(spread, lambda rows: _judged(rows, by, judge)):
+            whole.merge(part)
     outcome.evidence.update(whole.evidence)
     more = {place: whole.counts[place] - len(found) for place, found in whole.firsts.items()}
     every = ((one, place) for place, found in whole.firsts.items() for one in found)

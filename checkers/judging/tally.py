@@ -10,13 +10,13 @@ a million differing records cost their judging and no memory here. Both give the
 from __future__ import annotations
 
 import heapq
-import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.judging.witness import Finding
+from checkers.judging.workers import on_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -112,12 +112,9 @@ def tally(frame: DataFrame, n: int | None, judge: Judge) -> Tally:
     elif n <= ON_THE_DRIVER:
         return judged(frame.toArrow().to_pylist(), judge)
 
-    def each(rows: Iterable[Any]) -> Iterator[bytes]:
-        yield pickle.dumps(judged((row.asDict(recursive=True) for row in rows), judge))
-
     whole = Tally()
-    for part in frame.rdd.mapPartitions(each).collect():
-        whole.merge(pickle.loads(part))
+    for part in on_workers(frame, lambda rows: judged(rows, judge)):
+        whole.merge(part)
     return whole
 
 

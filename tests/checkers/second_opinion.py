@@ -1,8 +1,10 @@
 """What four promises come to, in DuckDB's SQL: a second opinion that shares nothing with the first
-but the schema. By arm, since each arm of a test's history is a history of its own.
+but the schema; and two more, when it is asked (`SecondOpinion.more`). By arm, since each arm of a
+test's history is a history of its own.
 
 Only for histories in which nothing excuses anything: one life of each topic, no forgers, no
-retention, logs read to their ends, commits that ZooKeeper's own log tells of.
+retention, logs read to their ends, commits that ZooKeeper's own log tells of. An offset that was
+read as two records is told of as that, and not as changed or gone as well.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 _FINAL_LOG: Final = """
-    select r.arm, r.topic, r."partition", r."offset", r."value"
+    select r.arm, r.topic, r."partition", r."offset", r."value", r.leader_epoch
     from log_read r join log_end e using (arm, trial, topic, "partition", node)
     where e.is_leader
 """
@@ -32,8 +34,8 @@ _PROMISED: Final = f"""
             exists (select 1 from held h where h.arm = p.arm and h.topic = p.topic
                     and h."partition" = p."partition" and h."value" = p."value"
                     and h."offset" = p."offset") as in_place,
-            exists (select 1 from held h where h.arm = p.arm and h.topic = p.topic
-                    and h."partition" = p."partition" and h."value" = p."value") as somewhere
+            exists (select 1 from held h where h.arm = p.arm
+                    and h."value" = p."value") as somewhere
         from promised p
     )
     select arm, acks, count(*) as n,
@@ -45,26 +47,34 @@ _PROMISED: Final = f"""
 _READ: Final = f"""
     with held as ({_FINAL_LOG}),
     given as (
-        select arm, topic, "partition", "offset", "value" from "fetch"
-        where type = 'ok' and "offset" >= 0
+        select arm, topic, "partition", "offset", any_value("value") as "value" from "fetch"
+        where type = 'ok' and "offset" >= 0 group by all having count(distinct "value") = 1
     )
-    select g.arm, count(distinct (g.topic, g."partition", g."offset")) as offsets,
-        count(distinct (g.topic, g."partition", g."offset"))
-            filter (h."value" is not null and h."value" <> g."value") as changed,
-        count(distinct (g.topic, g."partition", g."offset")) filter (h."offset" is null) as gone
+    select g.arm,
+        count(*) filter (h."value" is not null and h."value" <> g."value") as changed,
+        count(*) filter (h."offset" is null) as gone
     from given g left join held h using (arm, topic, "partition", "offset")
     group by all
 """
 
 _STALE: Final = """
-    with commits as (
+    with committed as (
         select arm, topic, "partition", leader_epoch, min(t) as t
         from leadership where source = 'zk' group by all
     ),
+    shown as (
+        select arm, topic, "partition", leader_epoch, min(t) as t
+        from metadata where type = 'ok' group by all
+    ),
+    known as (  -- who shows a leader proves it, maybe before anybody saw the commit
+        select c.*, least(c.t, s.t) as known_t
+        from committed c left join shown s using (arm, topic, "partition", leader_epoch)
+    ),
     epochs as (
-        select *,
-            lead(t) over (partition by arm, topic, "partition" order by leader_epoch) as over_t
-        from commits
+        select *, min(known_t) over (
+            partition by arm, topic, "partition" order by leader_epoch
+            rows between 1 following and unbounded following) as over_t
+        from known
     )
     select m.arm, count(*) as reads,
         count(*) filter (e.over_t < m.invoke_t) as stale,
@@ -139,6 +149,157 @@ _RECORDS: Final = f"""
 """
 
 
+_UNLIKE: Final = """
+    select arm, count(*) as n from (
+        select arm, trial, topic, "partition", "offset" from log_read group by all
+        having min("value") <> max("value") or min(leader_epoch) <> max(leader_epoch))
+    group by all
+"""
+
+_HOLES: Final = """
+    with there as (
+        select arm, trial, topic, "partition", node, count(distinct "offset") as n
+        from log_read group by all
+    )
+    select e.arm, sum(e.log_end_offset - e.log_start_offset - coalesce(t.n, 0)) as n
+    from log_end e left join there t using (arm, trial, topic, "partition", node)
+    where e.error is null group by all
+"""
+
+_SPANS: Final = """
+    select arm, topic, "partition", node, leader_epoch,
+        min("offset") as first, max("offset") as last
+    from log_read group by all
+"""
+
+_DISORDER: Final = f"""
+    with spans as ({_SPANS}),
+    turns as (
+        select *, max(last) over (
+            partition by arm, topic, "partition", node order by leader_epoch
+            rows between unbounded preceding and 1 preceding) as before
+        from spans
+    )
+    select arm, count(*) as n from turns where first < before group by all
+"""
+
+_OF_NO_EPOCH: Final = f"""
+    select arm, count(*) as n from ({_SPANS}) anti join zk_write
+    using (arm, topic, "partition", leader_epoch) where leader_epoch >= 0 group by all
+"""
+
+_OFFERED: Final = """
+    select arm, "value", any_value(topic) as topic, any_value("partition") as "partition",
+        min(invoke_t) as sent_t, bool_or(type = 'fail' and error not in (-1, 6, 7, 13, 20, 56)
+            and t - invoke_t < 50000000) as failed
+    from produce group by all
+"""
+
+_MISPLACED: Final = f"""
+    select o.arm, count(distinct o."value") as n
+    from ({_OFFERED}) o join ({_FINAL_LOG}) h using (arm, "value")
+    where (o.topic, o."partition") <> (h.topic, h."partition") group by all
+"""
+
+_GIVEN_BEFORE: Final = f"""
+    select arm, count(distinct "value") as n
+    from "fetch" f join ({_OFFERED}) o using (arm, "value")
+    where f.type = 'ok' and f.t < o.sent_t group by all
+"""
+
+_GIVEN_THOUGH_FAILED: Final = f"""
+    select arm, count(distinct "value") as n
+    from "fetch" f join ({_OFFERED}) o using (arm, "value")
+    where f.type = 'ok' and o.failed group by all
+"""
+
+_OF_ANOTHER_EPOCH: Final = f"""
+    with held as (
+        select arm, "value", min(leader_epoch) as low, max(leader_epoch) as high
+        from ({_FINAL_LOG}) group by all
+    )
+    select arm, count(distinct "value") as n
+    from "fetch" f join held h using (arm, "value") semi join ({_OFFERED}) using (arm, "value")
+    where f.type = 'ok' and f.leader_epoch >= 0 and f.leader_epoch not between h.low and h.high
+    group by all
+"""
+
+_GIVEN: Final = """
+    select arm, process, topic, "partition", "offset", "value", coalesce(poll, op) as poll
+    from "fetch" where type = 'ok' and "offset" >= 0
+"""
+
+_TWO_VALUES: Final = f"""
+    select arm, count(*) as n from (
+        select arm, topic, "partition", "offset" from ({_GIVEN}) group by all
+        having count(distinct "value") > 1)
+    group by all
+"""
+
+_GIVEN_AGAIN: Final = f"""
+    with polls as (
+        select arm, process, topic, "partition", poll, min("offset") as low, max("offset") as high
+        from ({_GIVEN}) group by all
+    ),
+    turns as (
+        select *, max(high) over (
+            partition by arm, process, topic, "partition" order by poll
+            rows between 1 preceding and 1 preceding) as before
+        from polls
+    )
+    select arm, count(*) as n from turns where low <= before group by all
+"""
+
+_NEVER_GIVEN: Final = f"""
+    with held as ({_FINAL_LOG}),
+    given as ({_GIVEN}),
+    spans as (
+        select arm, process, topic, "partition", min("offset") as low, max("offset") as high
+        from given group by all
+    ),
+    missing as (
+        select s.arm, s.process, s.topic, s."partition", h."offset"
+        from spans s join held h using (arm, topic, "partition")
+        where h."offset" > s.low and h."offset" < s.high
+            and (s.arm, s.process, s.topic, s."partition", h."offset") not in (
+                select (arm, process, topic, "partition", "offset") from given)
+    )
+    select m.arm, count(distinct (m.process, m.topic, m."partition", g."offset")) as n
+    from missing m asof join given g
+    on (m.arm = g.arm and m.process = g.process and m.topic = g.topic
+        and m."partition" = g."partition" and m."offset" > g."offset")
+    group by all
+"""
+
+_BEHIND: Final = """
+    with newest as (
+        select arm, topic, "partition", max(leader_epoch) as leader_epoch
+        from leadership where source = 'zk' group by all
+    ),
+    last as (
+        select arm, node, topic, "partition", max_by(leader_epoch, invoke_t) as leader_epoch
+        from metadata where type = 'ok' and leader_epoch >= 0 group by all
+    )
+    select l.arm, count(*) as n from last l join newest n using (arm, topic, "partition")
+    where l.leader_epoch < n.leader_epoch group by all
+"""
+
+_MORE: Final = {
+    "replica-differs": _UNLIKE,
+    "replica-hole": _HOLES,
+    "epochs-out-of-order": _DISORDER,
+    "epoch-never-committed": _OF_NO_EPOCH,
+    "misplaced": _MISPLACED,
+    "read-before-sent": _GIVEN_BEFORE,
+    "read-otherwise": _OF_ANOTHER_EPOCH,
+    "failed-write-read": _GIVEN_THOUGH_FAILED,
+    "inconsistent-offset": _TWO_VALUES,
+    "poll-went-back": _GIVEN_AGAIN,
+    "poll-skipped": _NEVER_GIVEN,
+    "metadata-never-converged": _BEHIND,
+}
+
+
 class SecondOpinion:
     """Figures by arm; ``violations``: by rule, over all arms."""
 
@@ -157,6 +318,13 @@ class SecondOpinion:
         self._metadata()
         self._latency()
         self._records()
+
+    def more(self) -> None:
+        """Of what consumers were given, and what replicas hold; and of brokers that show an older
+        leader in the end."""
+        for rule, query in _MORE.items():
+            for row in self._ask(query):
+                self._count(rule, row["n"])
 
     def _ask(self, query: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._db.sql(query).to_arrow_table().to_pylist()

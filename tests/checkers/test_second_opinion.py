@@ -35,6 +35,21 @@ RULES = (
     "metadata-never-committed",
     "failed-write-visible",
     "duplicate-append",
+    "replica-differs",
+    "replica-hole",
+    "epochs-out-of-order",
+    "epoch-never-committed",
+    "misplaced",
+    "read-before-sent",
+    "read-otherwise",
+    "failed-write-read",
+    "inconsistent-offset",
+    "poll-went-back",
+    "poll-skipped",
+    "metadata-never-converged",
+)
+PROMISES = (
+    *("truncation-loss", "stale-metadata", "controller-latency", "records", "replicas", "polls"),
 )
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -146,6 +161,74 @@ def unanswered(rows: Rows, rng: random.Random) -> None:
     rng.choice(rows["metadata"])["type"] = "info"
 
 
+def differs(rows: Rows, rng: random.Random) -> None:
+    """One log holds another record than the others."""
+    rng.choice(rows["log_read"])["value"] = rng.randrange(10**12, 10**13)
+
+
+def lacks(rows: Rows, rng: random.Random) -> None:
+    """One log has a hole."""
+    rows["log_read"].remove(rng.choice(rows["log_read"]))
+
+
+def of_another_epoch(rows: Rows, rng: random.Random) -> None:
+    """One log says that another leader took a record."""
+    rng.choice(rows["log_read"])["leader_epoch"] += rng.choice([-1, 1, 10])
+
+
+def given_in_another_epoch(rows: Rows, rng: random.Random) -> None:
+    rng.choice(given(rows))["leader_epoch"] += rng.choice([-1, 1])
+
+
+def sent_elsewhere(rows: Rows, rng: random.Random) -> None:
+    """A record was meant for another partition than it is in."""
+    row = rng.choice(rows["produce"])
+    there = {r["partition"] for r in rows["produce"] if r["topic"] == row["topic"]}
+    row["partition"] = rng.choice(sorted(there - {row["partition"]}) or [row["partition"]])
+
+
+def given_before(rows: Rows, rng: random.Random) -> None:
+    """A consumer is given a record before its producer has it."""
+    row = rng.choice(given(rows))
+    sent = [r["invoke_t"] for r in rows["produce"] if r["value"] == row["value"]]
+    row["t"] = min([row["t"], *(t - 1 for t in sent)])
+
+
+def read_twice(rows: Rows, rng: random.Random) -> None:
+    """Another consumer is given another value."""
+    row = rng.choice(given(rows))
+    value = rng.randrange(10**12, 10**13)
+    rows["fetch"].append({**row, "process": "consumer-2", "value": value})
+
+
+def given_again(rows: Rows, rng: random.Random) -> None:
+    """A consumer is given, in the end, what it was given before."""
+    row, last = rng.choice(given(rows)), max(rows["fetch"], key=lambda r: r["poll"] or 0)
+    later = {name: last[name] + 1 for name in ("poll", "op", "seq")}
+    rows["fetch"].append({**row, **later, "t": last["t"] + 1_000_000, "process": "consumer"})
+
+
+def never_given(rows: Rows, rng: random.Random) -> None:
+    """A consumer is given what comes before and after a record."""
+    row = rng.choice(given(rows))
+    place = [r["offset"] for r in given(rows) if r["partition"] == row["partition"]]
+    if min(place) < row["offset"] < max(place) - 1:
+        rows["fetch"].remove(row)
+
+
+def given(rows: Rows) -> list[dict[str, Any]]:
+    return [r for r in rows["fetch"] if r["topic"] == TOPIC and r["process"] == "consumer"]
+
+
+def behind(rows: Rows, rng: random.Random) -> None:
+    """The last that a broker shows of a partition is of the past."""
+    one = rng.choice([r for r in rows["metadata"] if r["topic"] == TOPIC])
+    at = [one[name] for name in ("node", "partition")]
+    own = [r for r in rows["metadata"] if r["topic"] == TOPIC]
+    last = max((r for r in own if [r["node"], r["partition"]] == at), key=lambda r: r["invoke_t"])
+    last["leader_epoch"] = max(0, last["leader_epoch"] - 1)
+
+
 CHANGES: tuple[Callable[[Rows, random.Random], None], ...] = (
     another_record,
     change_places,
@@ -158,6 +241,16 @@ CHANGES: tuple[Callable[[Rows, random.Random], None], ...] = (
     shown_ahead,
     slower,
     unanswered,
+    differs,
+    lacks,
+    of_another_epoch,
+    given_in_another_epoch,
+    sent_elsewhere,
+    given_before,
+    read_twice,
+    given_again,
+    never_given,
+    behind,
 )
 
 
@@ -206,11 +299,12 @@ def test_spark_and_duckdb_say_the_same(
         monkeypatch.setattr(frames, "LIGHT_ROWS", 0)
     tables, run = gathered()
     second = SecondOpinion(tables)
+    second.more()
     rows = {kind: table.to_pylist() for kind, table in tables.items()}
     history = History.of(spark, rows, run)
     counts: Counter[str] = Counter()
     outcomes = {}
-    for name in ("truncation-loss", "stale-metadata", "controller-latency", "records"):
+    for name in PROMISES:
         outcomes[name] = promise(name).check(history)
         counts.update({r: n for r, n in outcomes[name].counts.items() if r in RULES})
     assert counts == second.violations
