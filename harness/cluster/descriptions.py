@@ -82,6 +82,24 @@ def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
                 record(**row)
 
 
+def record_moves(cluster: Cluster, occasion: str) -> None:
+    """A row, by that ``name``, of what the active controller lists as being moved, while ZooKeeper
+    holds a move that a fault keeps from its end; none where it does not serve that."""
+    node, api = cluster.view.controller(), ApiKey.LIST_PARTITION_REASSIGNMENTS
+    if node is None or not isinstance(cluster.view, ZookeeperView):
+        return
+    if api not in _served(cluster.address(node, Link.CLIENT, direct=True)):
+        return
+    asked = {"node": node, "api": api.display_name}
+    try:
+        rows = _described(cluster, node, api, ())
+    except (NoAnswer, StateUnreadable) as error:
+        cluster.record("described", **asked, error=str(error))
+        return
+    for row in rows:
+        cluster.record("described", **asked, **{**row, "name": occasion})
+
+
 def _described(
     cluster: Cluster, node: int, api: ApiKey, topics: Sequence[str]
 ) -> Sequence[dict[str, Any]]:
