@@ -291,6 +291,11 @@ def calls_off_moves() -> bool:
     return True
 
 
+def lists_moves() -> bool:
+    """Who asks for all that is being moved is told of all of it (ListPartitionReassignments)."""
+    return True
+
+
 def takes_in_what_is_kept() -> bool:
     """A group has a position once all in sync have it, and whoever asks is told the one before
     until then (GroupMetadata.onOffsetCommitAppend)."""
@@ -439,6 +444,7 @@ class Rules:
     notes_epoch_at_election: Callable[[], bool] = notes_epoch_at_election
     wakes_who_waits: Callable[[], bool] = wakes_who_waits
     calls_off_moves: Callable[[], bool] = calls_off_moves
+    lists_moves: Callable[[], bool] = lists_moves
     takes_in_what_is_kept: Callable[[], bool] = takes_in_what_is_kept
     lets_go: Callable[[], bool] = lets_go
     tells_of_rebalances: Callable[[], bool] = tells_of_rebalances

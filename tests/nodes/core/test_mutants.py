@@ -80,6 +80,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("let-who-waits-wait", "wakes_who_waits"),
         ("tell-what-is-not-kept", "takes_in_what_is_kept"),
         ("go-on-with-what-is-called-off", "calls_off_moves"),
+        ("list-no-moves", "lists_moves"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
