@@ -130,9 +130,10 @@ def compared(api: ApiKey, told: Values, before: Truth, after: Truth) -> Iterator
     held, held_after = before.get(api), after.get(api)
     read = held is not None and held_after is not None
     held, held_after = held or {}, held_after or {}
+    named = {name for name, _ in told}
     for key in sorted(told.keys() | held.keys()):
         name, part = key
-        if key not in told and api == ApiKey.METADATA and name:
+        if api == ApiKey.METADATA and name not in named | {""}:
             continue  # who does not name a topic is judged from what clients were told
         # What is set for a topic ZooKeeper holds whole.
         whole = api == ApiKey.DESCRIBE_CONFIGS

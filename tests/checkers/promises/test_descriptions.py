@@ -71,6 +71,7 @@ LIES: dict[str, tuple[int, Key, str | None, str]] = {
     "another address": (1, ("Metadata", "", "broker 2"), "127.0.0.1:1", "cluster-otherwise"),
     "a broker left out": (1, ("Metadata", "", "broker 2"), None, "cluster-otherwise"),
     "another topic id": (2, ("Metadata", "t", "topic id"), "another", "topic-otherwise"),
+    "no topic id": (2, ("Metadata", "t", "topic id"), None, "topic-otherwise"),
     "other replicas": (2, ("Metadata", "t-0", "replicas"), "[2, 1]", "topic-otherwise"),
     "another controller": (1, ("DescribeCluster", "", "controller"), "2", "cluster-otherwise"),
     "another value": (

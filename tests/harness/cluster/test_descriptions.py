@@ -65,6 +65,15 @@ def test_a_topic_that_is_not_named_is_left_to_those_who_asked_as_clients() -> No
     assert rows(METADATA, {}, truth) == {("", "cluster id"): (None, "x", True)}
 
 
+def test_who_names_a_topic_tells_all_of_it() -> None:
+    """A broker may have forgotten its id, and know its partitions still."""
+    told = {("t", "is internal"): "False", ("t-0", "replicas"): "[1]"}
+    whole: Values = {**told, ("t", "topic id"): "x", ("t-1", "replicas"): "[2]"}
+    found = rows(METADATA, told, {METADATA: whole})
+    assert found.pop(("t", "topic id")) == (None, "x", True)
+    assert found == {key: (value, value, True) for key, value in told.items()}
+
+
 def test_without_zookeeper_nothing_is_known() -> None:
     assert rows(METADATA, {("", "broker 1"): "a:1"}, {}) == {("", "broker 1"): ("a:1", None, False)}
 
