@@ -342,6 +342,12 @@ def asks_again_who_has_not_heard() -> bool:
     return True
 
 
+def next_generation(present: int, _anybody_is_new: bool) -> int:
+    """Each time a group comes together anew it is of a later generation
+    (GroupMetadata.initNextGeneration)."""
+    return present + 1
+
+
 def loaded_generation(stored: int) -> int:
     """A group goes on in the generation in which it was kept, whoever coordinates it
     (GroupMetadata.loadGroup)."""
@@ -454,6 +460,7 @@ class Rules:
     goes_on_for_who_comes: Callable[[], bool] = goes_on_for_who_comes
     asks_again_who_has_not_heard: Callable[[], bool] = asks_again_who_has_not_heard
     loaded_generation: Callable[[int], int] = loaded_generation
+    next_generation: Callable[[int, bool], int] = next_generation
     watches_who_is_loaded: Callable[[], bool] = watches_who_is_loaded
     deadlines_end: Callable[[], bool] = deadlines_end
     first_in_sync: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = first_in_sync
