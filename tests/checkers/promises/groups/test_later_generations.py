@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.groups.later_generations import LATER, RULE, later_generations
+from checkers.promises.groups.later_generations import LATER, later_generations
 from tests.checkers.conftest import Story
 from tests.checkers.promises.groups import test_told_members
 from tests.checkers.promises.groups.test_told_members import moved, step
 
 AT = 20_000
+RULE = "generation-not-raised"
 
 
 def story() -> Story:
