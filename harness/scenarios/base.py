@@ -180,8 +180,9 @@ def rounds(profile: Profile, round_ms: int, *, least: int = 1) -> range:
     return range(max(least, int(profile.chaos_s * 1000) // round_ms))
 
 
-REST_MS: Final = 7500
-"""For who was away to be in sync again, and five seconds more (`checkers.promises.recovery`)."""
+REST_MS: Final = 10_000
+"""For who was away to be in sync again, which takes a busy machine four seconds, and five seconds
+more (`checkers.promises.recovery`)."""
 _RESTED_S: Final = 20.0
 
 
