@@ -360,6 +360,11 @@ class Context(Protocol):
         where it has none to be asked for. ``occasion``: the fault's id; once for each."""
         ...
 
+    def record_moves(self, occasion: str) -> None:
+        """Writes down which topics the controller lists as being moved, beside those that are;
+        nothing where it cannot be asked, or nobody else knows. ``occasion``: as above."""
+        ...
+
     def record(self, kind: str, **fields: Any) -> None:
         """Append an event to the history; ``t`` and ``process`` are filled in when absent."""
         ...

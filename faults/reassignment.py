@@ -9,8 +9,8 @@ that leaves. Done as often as asked, one partition after the other.
 is to be added cannot catch up, since its leader's answers do not leave. The successor finds both
 assignments in ZooKeeper, and must go on with the move as soon as that replica is in sync.
 
-``reassign-called-off``: such a move is called off by whoever asked for it. Its partition is where
-it was then, whoever catches up afterwards.
+``reassign-called-off``: such a move is called off by whoever asked for it, and asked before what is
+being moved. Its partition is where it was then, whoever catches up afterwards.
 """
 
 from __future__ import annotations
@@ -154,6 +154,7 @@ class ReassignCalledOff(BaseFault):
             timeout_ms=self.timeout_ms,
             what=f"{self.topic}-{self.partition} is to have a replica on {sorted(added)}",
         )
+        ctx.record_moves(self.id)
         ctx.admin.begin_reassign({key: None})
         self.detail |= {
             "called_off_t": ctx.now_ns(),

@@ -93,6 +93,7 @@ SORTS: Final[Mapping[str, tuple[_Sort, ...]]] = {
             ("moves that cannot be made", "ALTER_PARTITION_REASSIGNMENTS"),
             ("elections for no partition", "ELECT_LEADERS"),
             ("settings that there are not", "INCREMENTAL_ALTER_CONFIGS"),
+            ("what nobody can read", "DELETE_RECORDS"),
         )
     ),
     "record-deleter": (

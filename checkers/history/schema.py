@@ -143,6 +143,7 @@ _KINDS: Final = (
             # a last: its session.
             "keep_ms": "int64",
             "state": "string",  # of a look: the group's; Dead: there is none
+            "generation": "int32",  # of an enter that was let in: of what it is a member now
         },
     ),
     Kind(

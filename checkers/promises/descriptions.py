@@ -17,7 +17,7 @@ Violations:
 - ``producers-otherwise``: the leader tells another epoch or last sequence of a producer than its
   last batch in the log has, or does not know it (DescribeProducers, KIP-664);
 - ``moves-otherwise``: the controller lists other topics as being reassigned than there are
-  (ListPartitionReassignments, KIP-455);
+  (ListPartitionReassignments, KIP-455): in the end, and while a move is held up on purpose;
 - ``gauge-otherwise``: a metric that operators are woken by (UnderReplicatedPartitions,
   OfflinePartitionsCount, ActiveControllerCount, ...) has another value than follows from what
   ZooKeeper holds, and keeps it for seconds: in the end, and while followers lag on purpose;
@@ -68,8 +68,8 @@ _MOVES: Final = "ListPartitionReassignments"
 _OLDER: Final = ("Metadata", _LOGS, _MOVES, _GROUPS)
 """Who serves DescribeCluster (KIP-700) serves these as well, and each has something to tell."""
 _IDS: Final = "InitProducerId"
-_OWN: Final = (_LOGS, _PRODUCERS, _GAUGES, _GROUPS, _IDS)
-"""What each broker says of itself."""
+_OWN: Final = (_LOGS, _PRODUCERS, _GAUGES, _GROUPS, _IDS, _MOVES)
+"""What each broker says of itself, or as the controller that it is."""
 _CONTROLLER: Final = "controller"
 
 
@@ -224,7 +224,8 @@ PROMISE: Final = Promise(
         "by an API that is served",
     ),
     blind=(
-        "what is said while the load lasts, but gauges of a leader whose followers lag on purpose",
+        "what is said while the load lasts, but gauges of a leader whose followers lag on purpose, "
+        "and moves that are held up on purpose",
         "metrics of systems other than the bundled one; those that count no partitions",
         "settings of brokers, defaults and synonyms; access control lists",
         "APIs that a node does not serve",

@@ -34,6 +34,7 @@ from harness.cluster.admin import ClusterAdmin
 from harness.cluster.ask import NoAnswer, cluster_idea
 from harness.cluster.context import ClusterContext
 from harness.cluster.control import ControlClient
+from harness.cluster.descriptions import record_moves
 from harness.cluster.errors import ClusterError, StateUnreadable
 from harness.cluster.fleet import NodeFleet
 from harness.cluster.gauges import record_gauges
@@ -407,6 +408,7 @@ class Cluster:
             store=str(store),
             recorder=self.record,
             gauges=partial(record_gauges, self),
+            moves=partial(record_moves, self),
             stopping=stopping,
         )
 

@@ -82,6 +82,24 @@ def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
                 record(**row)
 
 
+def record_moves(cluster: Cluster, occasion: str) -> None:
+    """A row, by that ``name``, of what the active controller lists as being moved, while ZooKeeper
+    holds a move that a fault keeps from its end; none where it does not serve that."""
+    node, api = cluster.view.controller(), ApiKey.LIST_PARTITION_REASSIGNMENTS
+    if node is None or not isinstance(cluster.view, ZookeeperView):
+        return
+    if api not in _served(cluster.address(node, Link.CLIENT, direct=True)):
+        return
+    asked = {"node": node, "api": api.display_name}
+    try:
+        rows = _described(cluster, node, api, ())
+    except (NoAnswer, StateUnreadable) as error:
+        cluster.record("described", **asked, error=str(error))
+        return
+    for row in rows:
+        cluster.record("described", **asked, **{**row, "name": occasion})
+
+
 def _described(
     cluster: Cluster, node: int, api: ApiKey, topics: Sequence[str]
 ) -> Sequence[dict[str, Any]]:
@@ -112,9 +130,10 @@ def compared(api: ApiKey, told: Values, before: Truth, after: Truth) -> Iterator
     held, held_after = before.get(api), after.get(api)
     read = held is not None and held_after is not None
     held, held_after = held or {}, held_after or {}
+    named = {name for name, _ in told}
     for key in sorted(told.keys() | held.keys()):
         name, part = key
-        if key not in told and api == ApiKey.METADATA and name:
+        if api == ApiKey.METADATA and name not in named | {""}:
             continue  # who does not name a topic is judged from what clients were told
         # What is set for a topic ZooKeeper holds whole.
         whole = api == ApiKey.DESCRIBE_CONFIGS

@@ -8,8 +8,8 @@ What a scenario ``needs`` is checked against the system and the runtime; a lack 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -178,6 +178,30 @@ def checks_for(checks: Sequence[str], offered: Sequence[frozenset[Capability]]) 
 def rounds(profile: Profile, round_ms: int, *, least: int = 1) -> range:
     """The turns of a story that is told again and again while chaos lasts: as many as have room."""
     return range(max(least, int(profile.chaos_s * 1000) // round_ms))
+
+
+REST_MS: Final = 10_000
+"""For who was away to be in sync again, which takes a busy machine four seconds, and five seconds
+more (`checkers.promises.recovery`)."""
+_RESTED_S: Final = 20.0
+
+
+def rested(
+    entries: Iterable[Entry], rng: random.Random, profile: Profile, begins_ms: Collection[int]
+) -> list[Entry]:
+    """With one pause in which nothing is in place, between two of the turns that begin at these
+    times: what a turn has broken shows there before the next one mends it. What comes after the
+    pause comes as much later. A profile whose chaos lasts seconds has no time for it."""
+    found = sorted(entries, key=lambda entry: entry.at_ms)
+    later = sorted(begins_ms)[1:]
+    if profile.chaos_s < _RESTED_S or not later:
+        return found
+    begin_ms = rng.choice(later)
+    before = [entry for entry in found if entry.at_ms < begin_ms]
+    after = found[len(before) :]
+    over_ms = max(entry.at_ms + entry.duration_ms for entry in before)
+    shift_ms = max(0, over_ms + REST_MS - after[0].at_ms)
+    return [*before, *(replace(entry, at_ms=entry.at_ms + shift_ms) for entry in after)]
 
 
 def spread(

@@ -25,6 +25,7 @@ from harness.scenarios.base import (
     idempotent_load,
     joint_producer,
     offset_reader,
+    rested,
     shortened,
     spread,
 )
@@ -122,7 +123,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         lag_ms = LAG_MS + RESEND_MS if lagged else LAG_MS
         step_ms = STEP_MS - LAG_MS + lag_ms
         if at_ms + step_ms > chaos_ms:
-            return Plan.of(rng.getrandbits(31), entries)
+            begins_ms = [entry.at_ms for entry in entries]
+            return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
         partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
         # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch, and
         # before the next step, which must not take it for the leader that it no longer is.

@@ -26,6 +26,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rested,
     spread,
 )
 from harness.settings import Profile
@@ -67,7 +68,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             break
         entries.append(_entry(way, len(entries), at_ms + rng.randint(0, JITTER_MS)))
         at_ms += step_ms
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [entry.at_ms for entry in entries]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 def _entry(way: str, turn: int, at_ms: int) -> Entry:

@@ -28,6 +28,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rested,
     rounds,
     spread,
     tail_reader,
@@ -64,7 +65,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             entries += silent_death(
                 turn, at_ms + AWAY_MS, f"leader:{partition}", return_ms=RETURN_MS + BUSY_MS
             )
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [turn * ROUND_MS + turn % 2 * BUSY_MS for turn in rounds(profile, ROUND_MS)]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 def _wipe(turn: int, at_ms: int, target: str) -> Entry:

@@ -28,6 +28,7 @@ from harness.scenarios.base import (
     Topic,
     offset_reader,
     replicated_load,
+    rested,
     rounds,
     tail_reader,
 )
@@ -104,7 +105,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 },
             )
         )
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [entry.at_ms for entry in entries]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 DOUBLE_FAILOVER = Scenario(

@@ -22,6 +22,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rested,
     rounds,
     spread,
 )
@@ -73,7 +74,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 },
             )
         )
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [entry.at_ms for entry in entries]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 IDLE_ELECTIONS = Scenario(

@@ -36,6 +36,7 @@ from harness.scenarios.base import (
     joint_producer,
     led_by,
     replicated_load,
+    rested,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -149,8 +150,10 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     left_ms = int(profile.chaos_s * 1000) - LONGER_MS - UNHEARD_MS
     turns = range(max(len(ways), left_ms // STEP_MS))
     entries: list[Entry] = []
+    begins_ms = []
     at_ms = 0
     for turn in turns:
+        begins_ms.append(at_ms)
         how = ways[turn % len(ways)]
         longer_ms = unheard_ms = 0
         if turn == ways.index(STOPPED):
@@ -176,7 +179,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         if turn == 0:
             entries.append(_trickle(at_ms))
         at_ms += STEP_MS + longer_ms + unheard_ms
-    return Plan.of(rng.getrandbits(31), entries)
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 def _trickle(at_ms: int) -> Entry:

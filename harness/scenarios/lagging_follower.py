@@ -24,6 +24,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rested,
     rounds,
     tail_reader,
 )
@@ -72,7 +73,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         )
         for turn in rounds(profile, ROUND_MS, least=2)
     ]
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [turn * ROUND_MS for turn in rounds(profile, ROUND_MS, least=2)]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 LAGGING_FOLLOWER = Scenario(

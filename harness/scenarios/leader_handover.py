@@ -26,6 +26,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rested,
     rounds,
 )
 from harness.settings import Profile
@@ -76,7 +77,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
     for turn in rounds(profile, ROUND_MS):
         entries += _round(turn, turn * ROUND_MS + 200, rng)
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [turn * ROUND_MS for turn in rounds(profile, ROUND_MS)]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 def _round(turn: int, at_ms: int, rng: random.Random) -> list[Entry]:

@@ -26,6 +26,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rested,
     spread,
 )
 from harness.settings import Profile
@@ -77,7 +78,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 },
             )
         )
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [entry.at_ms for entry in entries]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 LOG_RECOVERY = Scenario(

@@ -24,6 +24,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     idempotent_load,
+    rested,
     rounds,
 )
 from harness.settings import Profile
@@ -89,7 +90,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 },
             )
         )
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [entry.at_ms for entry in entries]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 LONE_BROKER = Scenario(

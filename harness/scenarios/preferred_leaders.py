@@ -27,6 +27,7 @@ from harness.scenarios.base import (
     Topic,
     idempotent_load,
     replicated_load,
+    rested,
     rounds,
     spread,
 )
@@ -98,7 +99,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                     params={"target": "not-controller", "until_replaced": True},
                 )
             )
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [entry.at_ms for entry in entries]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 PREFERRED_LEADERS = Scenario(

@@ -24,6 +24,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     replicated_load,
+    rested,
     rounds,
     spread,
 )
@@ -71,7 +72,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 {"lie": ["stale_broker_epoch", "stale_leader_epoch"], "per_round": 2},
             ),
         ]
-    return Plan.of(rng.getrandbits(31), entries)
+    begins_ms = [turn * ROUND_MS for turn in rounds(profile, ROUND_MS)]
+    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
 def _forged(name: str, at_ms: int, lies: dict[str, object]) -> Entry:

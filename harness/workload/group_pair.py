@@ -184,7 +184,9 @@ class GroupPair(AskEach):
             self._go_on_without(asked)
             return
         outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
-        self._done(channel, outcome, t, error=error)
+        let_in = asked.step == ENTER and not error
+        more = {"generation": int(answer.generation_id)} if let_in else {}
+        self._done(channel, outcome, t, error=error, **more)
         if asked.is_hosts:
             self._hosts_turn(channel.node, asked.step, error, answer)
         else:

@@ -3,10 +3,11 @@
 What an operator may get wrong, one request of each kind after the other (`IMPOSSIBLE`): a topic
 that is there already, more replicas than there are brokers, one broker twice, names that are none,
 partitions that go, moves to brokers that never were. The controller refuses each with an error of
-its own; any other broker says that it is none, or refuses as well. Nothing changes, so it can be
-asked for all the while, whatever else goes on. Each is an `admin_request` row with the error that
-is ``wanted`` of the controller, and none may be `ok`; what is never answered shows as well, since
-others to the same broker are.
+its own; any other broker says that it is none, or refuses as well. Of one request the end is
+missing: nobody can read it, and its connection is ended (Kafka's Processor.processException).
+Nothing changes, so it can be asked for all the while, whatever else goes on. Each is an
+`admin_request` row with the error that is ``wanted`` of the controller, and none may be `ok`; what
+is never answered shows as well, since others to the same broker are.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _APPEND: Final = 2
 
 class Impossible(NamedTuple):
     """``fields``: of the request, given a topic that exists, with a partition 0; ``errors``: of its
-    answer."""
+    answer; ``lacks``: so many bytes of its end are left out."""
 
     says: str
     api: ApiKey
@@ -42,6 +43,13 @@ class Impossible(NamedTuple):
     wanted: int
     fields: Callable[[str], Mapping[str, Any]]
     errors: Callable[[Any], Iterable[int]]
+    lacks: int = 0
+
+    def frame(self, topic: str, client_id: str) -> bytes:
+        entity = build(request_class(self.api, self.version), **self.fields(topic))
+        frame = encode_request(entity, 0, client_id)
+        size = len(frame) - self.lacks
+        return (size - 4).to_bytes(4, "big") + frame[4:size]
 
 
 def _created(**topic: Any) -> Mapping[str, Any]:
@@ -169,6 +177,15 @@ IMPOSSIBLE: Final = (
         },
         _of_responses,
     ),
+    Impossible(
+        "half a request",
+        ApiKey.DELETE_RECORDS,
+        0,
+        42,
+        lambda _: {"topics": [], "timeout": _TIMEOUT_MS},
+        lambda _: (),
+        lacks=3,
+    ),
 )
 
 
@@ -193,14 +210,7 @@ class _Asked(NamedTuple):
 class RefusedAsker(AskEach):
     def __init__(self, spec: WorkloadSpec, params: Params) -> None:
         super().__init__(spec, params)
-        self._frames = [
-            encode_request(
-                build(request_class(one.api, one.version), **one.fields(params.topic)),
-                0,
-                spec.process,
-            )
-            for one in IMPOSSIBLE
-        ]
+        self._frames = [one.frame(params.topic, spec.process) for one in IMPOSSIBLE]
         self._ops = 0
         self._turns: Counter[int] = Counter()
         """By broker: each is asked for all of it."""

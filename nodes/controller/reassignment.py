@@ -79,7 +79,8 @@ class Reassignments:
             if not self._parts.is_active():
                 respond(Errors.NOT_CONTROLLER, {})
                 return
-            asked = context.partitions_being_reassigned if partitions is None else partitions
+            moving = context.partitions_being_reassigned if self._rules.lists_moves() else ()
+            asked = moving if partitions is None else partitions
             found = {tp: context.partition_full_replica_assignment(tp) for tp in asked}
             respond(Errors.NONE, {tp: a for tp, a in found.items() if a.is_being_reassigned})
 

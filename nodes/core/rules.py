@@ -291,6 +291,11 @@ def calls_off_moves() -> bool:
     return True
 
 
+def lists_moves() -> bool:
+    """Who asks for all that is being moved is told of all of it (ListPartitionReassignments)."""
+    return True
+
+
 def takes_in_what_is_kept() -> bool:
     """A group has a position once all in sync have it, and whoever asks is told the one before
     until then (GroupMetadata.onOffsetCommitAppend)."""
@@ -335,6 +340,12 @@ def asks_again_who_has_not_heard() -> bool:
     """A leader that has not heard of its leader epoch yet will: its follower asks it again
     (KIP-320, UNKNOWN_LEADER_EPOCH)."""
     return True
+
+
+def next_generation(present: int, _anybody_is_new: bool) -> int:
+    """Each time a group comes together anew it is of a later generation
+    (GroupMetadata.initNextGeneration)."""
+    return present + 1
 
 
 def loaded_generation(stored: int) -> int:
@@ -439,6 +450,7 @@ class Rules:
     notes_epoch_at_election: Callable[[], bool] = notes_epoch_at_election
     wakes_who_waits: Callable[[], bool] = wakes_who_waits
     calls_off_moves: Callable[[], bool] = calls_off_moves
+    lists_moves: Callable[[], bool] = lists_moves
     takes_in_what_is_kept: Callable[[], bool] = takes_in_what_is_kept
     lets_go: Callable[[], bool] = lets_go
     tells_of_rebalances: Callable[[], bool] = tells_of_rebalances
@@ -448,6 +460,7 @@ class Rules:
     goes_on_for_who_comes: Callable[[], bool] = goes_on_for_who_comes
     asks_again_who_has_not_heard: Callable[[], bool] = asks_again_who_has_not_heard
     loaded_generation: Callable[[int], int] = loaded_generation
+    next_generation: Callable[[int, bool], int] = next_generation
     watches_who_is_loaded: Callable[[], bool] = watches_who_is_loaded
     deadlines_end: Callable[[], bool] = deadlines_end
     first_in_sync: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = first_in_sync

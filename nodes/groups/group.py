@@ -327,8 +327,9 @@ class Group:
         )
         return votes.most_common(1)[0][0]
 
-    def next_generation(self, now_ms: int) -> None:
-        self.generation += 1
+    def next_generation(self, now_ms: int, after: Callable[[int, bool], int]) -> None:
+        """`after`: which one follows, given this one and whether anybody is new."""
+        self.generation = after(self.generation, any(m.is_new for m in self.members.values()))
         self.pending_syncs.clear()
         if self.members:
             self.protocol = self.select_protocol()

@@ -269,7 +269,7 @@ class Membership:
             # Only static members, none of which is there: they keep their place until they expire.
             self._await_joins(group, at_least_ms=_ABSENT_CHECK_MS)
             return
-        group.next_generation(self._now_ms())
+        group.next_generation(self._now_ms(), self._rules.next_generation)
         if not group.members:
             self._defer_store(group, {}, lambda error: _log_failure(group, error))
             return

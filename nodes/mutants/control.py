@@ -299,6 +299,15 @@ CONTROL: Final = (
         breaks={"fails_when_bounced": no},
     ),
     Mutant(
+        name="list-no-moves",
+        says="who asks for all that is being moved is told that nothing is",
+        stands_for="KIP-455: an operator sees what is under way before another move is asked for",
+        scenario="reassignment",
+        found_by="descriptions",
+        rule="moves-otherwise",
+        breaks={"lists_moves": no},
+    ),
+    Mutant(
         name="keep-who-stops-in-sync",
         says="a broker that stops in order hands over what it led, and stays in sync there",
         stands_for="KAFKA-340: who is shutting down leaves the in-sync sets with the lead",

@@ -28,6 +28,10 @@ def _from_the_start(_stored: int) -> int:
     return 0
 
 
+def _for_who_is_new(present: int, anybody_is_new: bool) -> int:
+    return present + (anybody_is_new or not present)
+
+
 def _longest(assignments: Mapping[str, bytes], _member_id: str) -> bytes:
     return max(assignments.values(), key=len, default=b"")
 
@@ -167,6 +171,15 @@ GROUPS: Final = (
         found_by="groups",
         rule="member-denied",
         breaks={"loaded_generation": _from_the_start},
+    ),
+    Mutant(
+        name="keep-generations",
+        says="a group that somebody leaves comes together anew in the same generation",
+        stands_for="KIP-62: a rebalance raises the generation, by which the past is told apart",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="generation-not-raised",
+        breaks={"next_generation": _for_who_is_new},
     ),
     Mutant(
         name="watch-nobody-who-is-loaded",

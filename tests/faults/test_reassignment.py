@@ -132,6 +132,8 @@ def test_a_move_is_called_off_while_nobody_can_catch_up(ctx: Any, entry: Any) ->
     assert fault.detail["called_off_t"] < ctx.now_ns()
     assert fault.took_hold is True
     assert not ctx.cluster.toxics
+    ((_, occasion, replicas),) = (c for c in ctx.cluster.calls if c[0] == "record_moves")
+    assert (occasion, replicas["w", 0]) == (fault.id, (2, 3, 1)), "it is asked while it moves"
 
 
 def test_a_move_that_goes_on_did_not_take_hold(ctx: Any, entry: Any) -> None:

@@ -13,11 +13,12 @@ import pytest
 
 from checkers.promises.departures.lagging import SLACK_NS
 from checkers.promises.polls.given_late import WAIT_NS
+from checkers.promises.recovery.between_faults import LIMIT_NS
 from faults.plan import Plan
-from faults.protocol import Capability, Link
+from faults.protocol import Capability, Entry, Link
 from harness.arms import Skipped, arms_of
 from harness.scenarios import SCENARIOS
-from harness.scenarios.base import Stage, checks_for
+from harness.scenarios.base import REST_MS, Stage, checks_for, rested
 from harness.settings import PROFILES, Settings
 from harness.workload.spec import WorkloadSpec
 from harness.workload.told import told
@@ -34,8 +35,8 @@ def test_a_seed_draws_one_plan(name: str, profile: str) -> None:
     assert plans[0] == plans[1]
     assert plans[0] != plans[2]
     assert plans[0].entries
-    # A round that a profile is too short for is played whole all the same.
-    assert plans[0].duration_ms <= max(PROFILES[profile].chaos_s * 1000, 24_000)
+    # A round that a profile is too short for is played whole all the same; a rest comes on top.
+    assert plans[0].duration_ms <= max(PROFILES[profile].chaos_s * 1000, 24_000) + REST_MS
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -47,6 +48,52 @@ def test_what_a_plan_names_is_a_topic_of_the_scenario(name: str) -> None:
         target = str(entry.params.get("target", ""))
         if ":" in target:
             assert target.split(":", 1)[1].rsplit("-", 1)[0] in known, entry
+
+
+RESTED = {
+    *("broker-restart", "controller-pause", "disk-lost", "double-failover", "idle-elections"),
+    *("isr-by-lag", "lagging-follower", "leader-handover", "log-recovery", "lone-broker"),
+    *("preferred-leaders", "zombie-broker"),
+}
+"""Those that tell a story more than once, or several, with nothing in place between them."""
+
+
+@pytest.mark.parametrize("name", sorted(RESTED))
+def test_nothing_is_in_place_for_a_while_between_two_turns(name: str) -> None:
+    """Or the next one would mend what the one before it broke. Not always after the same one, and
+    not in a short run."""
+    rests = [rest(plan) for plan in plans(name)]
+    assert all(longest_ms >= REST_MS > LIMIT_NS / 1e6 for longest_ms, _after in rests)
+    turns = {after for _longest_ms, after in rests}
+    assert len(turns) > 1 or len(plans(name)[0].entries) == 2 or name in HALVED
+    short = SCENARIOS[name].plan(random.Random(1), PROFILES["smoke"])
+    assert rest(short)[0] < REST_MS
+
+
+HALVED = ("disk-lost", "leader-handover", "zombie-broker")
+"""Two turns of several faults each."""
+
+
+def rest(plan: Plan) -> tuple[int, int]:
+    """The longest (ms) after the first fault, and after how many of them it comes."""
+    over_ms, found = 0, [(0, 0)]
+    for number, entry in enumerate(plan.entries):
+        if number:
+            found.append((entry.at_ms - over_ms, number))
+        over_ms = max(over_ms, entry.at_ms + entry.duration_ms)
+    return max(found)
+
+
+def test_what_overlaps_the_rest_puts_it_off() -> None:
+    def entry(name: str, at_ms: int, duration_ms: int) -> Entry:
+        return Entry(id=name, fault="kill", at_ms=at_ms, duration_ms=duration_ms, params={})
+
+    entries = [entry("b", 3000, 500), entry("a", 100, 2000), entry("long", 200, 2500)]
+    ci = PROFILES["ci"]
+    begun = {e.id: e.at_ms for e in rested(entries, random.Random(1), ci, [0, 3000])}
+    assert begun == {"a": 100, "long": 200, "b": 2700 + REST_MS}
+    alone = rested(entries, random.Random(1), ci, [0])
+    assert [e.at_ms for e in alone] == [100, 200, 3000]
 
 
 LEFT_TO_THE_SEED = {

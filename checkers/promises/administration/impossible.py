@@ -8,7 +8,8 @@ Role ``refused-asker`` asks every broker, all the while, for one such thing afte
   more, though others of the same client to the same broker are, in between, and though all was
   healed (`checkers.facts.calm`) when it was asked the last two times. A refusal waits for nothing,
   and a client waits for it as for any answer. (It may have been answered before: only a controller
-  does not say at once that it is none.)
+  does not say at once that it is none.) Of what it cannot read a broker ends the connection, as it
+  could not say whose answer that is: who asked has not waited then.
 
 Lawful, and looks similar: with another error than the one that is wanted a broker says that it is
 no controller, or that somebody else is by now (any error is a refusal); a broker that is away, or

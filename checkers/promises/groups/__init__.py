@@ -39,6 +39,7 @@ Violations:
   (`absent_members`);
 - ``member-denied``: of members whose group another coordinates now (`known_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
+- ``generation-not-raised``: of the generation that they are of then (`later_generations`);
 - ``group-never-formed``: members poll, and none is ever given anything (`never_given`);
 - ``kept-out``: once all is calm all members have given up what they had, and none is given
   anything (`kept_out`);
@@ -74,6 +75,7 @@ from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_grou
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
 from checkers.promises.groups.kept_out import ANEW, kept_out
 from checkers.promises.groups.known_members import KNOWN, known_members
+from checkers.promises.groups.later_generations import LATER, later_generations
 from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.listed_groups import LISTED, listed_groups
 from checkers.promises.groups.never_given import never_given
@@ -146,6 +148,7 @@ def check(history: History) -> Outcome:
         *absent_members(history, outcome),
         *known_members(history, outcome),
         *told_members(history, outcome),
+        *later_generations(history, outcome),
     )
     for finding, n in in_courses:
         outcome.add(finding, n)
@@ -214,6 +217,7 @@ PROMISE: Final = Promise(
         "member-denied": "Who says in time that it lives is a member, whoever coordinates.",
         "put-out-too-soon": "A member may be silent until its time is over.",
         "rebalance-untold": "Who is in a group that others join or leave is told so.",
+        "generation-not-raised": "A group that comes together anew is of a later generation.",
         "commit-refused": "A member that is to join anew may commit until it does.",
         "group-never-formed": "Where members poll, partitions are given to them.",
         "kept-out": "When all have joined anew, partitions are given to them at once.",
@@ -242,6 +246,7 @@ PROMISE: Final = Promise(
         KNOWN: "told so by their heartbeats, without having joined anew",
         AWAITED: "at coordinators that stayed, and that nothing kept from answering",
         TOLD: "as another joined, left, or was missed",
+        LATER: "as they were told, at the same coordinator",
         KEPT_BY_TOLD: "before they did",
         ANEW: "by rebalance, of members that can all have been waited for",
         STAYED: "that had something, and polled to the end",

@@ -1,6 +1,6 @@
 """What was asked of groups with a member that goes on saying that it lives (role group-pair), for
-`checkers.promises.groups`: who hears of a rebalance (`told_members`), and who is known to the next
-coordinator (`known_members`)."""
+`checkers.promises.groups`: who hears of a rebalance (`told_members`), who is known to the next
+coordinator (`known_members`), and of which generation it is then (`later_generations`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 REBALANCE_IN_PROGRESS: Final = 27
-_NAMES: Final = ("arm", "trial", "group", "node", "step", "type", "error", "keep_ms")
+_NAMES: Final = ("arm", "trial", "group", "node", "step", "type", "error", "keep_ms", "generation")
 Row = Mapping[str, Any]
 
 

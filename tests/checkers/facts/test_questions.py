@@ -15,7 +15,7 @@ READER, KEEPER, STRANGER = "offset-reader", "group-keeper", "group-stranger"
 ASKER = "refused-asker"
 APIS = (
     *("CREATE_TOPICS", "DELETE_TOPICS", "CREATE_PARTITIONS", "ALTER_PARTITION_REASSIGNMENTS"),
-    *("ELECT_LEADERS", "INCREMENTAL_ALTER_CONFIGS"),
+    *("ELECT_LEADERS", "INCREMENTAL_ALTER_CONFIGS", "DELETE_RECORDS"),
 )
 OF_TOPICS = "metadata-reader"
 Rows = dict[str, list[dict[str, Any]]]

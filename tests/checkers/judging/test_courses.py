@@ -14,12 +14,14 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding
 from checkers.promises.groups.absent_members import absent_members
 from checkers.promises.groups.known_members import known_members
+from checkers.promises.groups.later_generations import later_generations
 from checkers.promises.groups.raised_positions import raised_positions
 from checkers.promises.groups.told_members import told_members
 from tests.checkers.conftest import Story, judged_together
 from tests.checkers.promises.groups import (
     test_absent_members,
     test_known_members,
+    test_later_generations,
     test_raised_positions,
     test_told_members,
 )
@@ -76,6 +78,7 @@ RULES: dict[str, tuple[Any, Any]] = {
     "absent members": (absent_members, test_absent_members),
     "known members": (known_members, test_known_members),
     "told members": (told_members, test_told_members),
+    "later generations": (later_generations, test_later_generations),
 }
 
 

@@ -311,7 +311,16 @@ def asked_in_turn(
         refused(cluster, t + 3_500, "CREATE_TOPICS", others, 5 if others is not None else 1_000)
 
 
+def half_sent(cluster: _Cluster, waited: float) -> None:
+    """What nobody can read, in turn with what is refused, until its connection is ended."""
+    for t in range(3_000, 60_000, 5_000):
+        refused(cluster, t, "DELETE_RECORDS", None, waited)
+        refused(cluster, t + 3_500, "CREATE_TOPICS", 41)
+
+
 IMPOSSIBLE: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
+    "whose connection is ended": (lambda c: half_sent(c, 5), []),
+    "whose connection is held": (lambda c: half_sent(c, 2_000), ["never-refused"]),
     "refused": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 39), []),
     "refused by who is no controller": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 41), []),
     "done": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 0), ["impossible-done"]),

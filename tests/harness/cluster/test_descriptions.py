@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
+from harness.cluster import descriptions
+from harness.cluster.ask import NoAnswer
 from harness.cluster.descriptions import Truth, Values, check_takes_part, compared
 from harness.cluster.errors import StateUnreadable
+from harness.cluster.view import ZookeeperView
 from nodes.wire.apis import ApiKey
 
 METADATA, CONFIGS = ApiKey.METADATA, ApiKey.DESCRIBE_CONFIGS
@@ -61,6 +65,15 @@ def test_a_topic_that_is_not_named_is_left_to_those_who_asked_as_clients() -> No
     assert rows(METADATA, {}, truth) == {("", "cluster id"): (None, "x", True)}
 
 
+def test_who_names_a_topic_tells_all_of_it() -> None:
+    """A broker may have forgotten its id, and know its partitions still."""
+    told = {("t", "is internal"): "False", ("t-0", "replicas"): "[1]"}
+    whole: Values = {**told, ("t", "topic id"): "x", ("t-1", "replicas"): "[2]"}
+    found = rows(METADATA, told, {METADATA: whole})
+    assert found.pop(("t", "topic id")) == (None, "x", True)
+    assert found == {key: (value, value, True) for key, value in told.items()}
+
+
 def test_without_zookeeper_nothing_is_known() -> None:
     assert rows(METADATA, {("", "broker 1"): "a:1"}, {}) == {("", "broker 1"): ("a:1", None, False)}
 
@@ -75,3 +88,52 @@ def test_who_hears_of_nothing_is_held_to_nothing() -> None:
         check_takes_part(view([2], 2), 1)
     with pytest.raises(StateUnreadable, match="no controller"):
         check_takes_part(view([1, 2], None), 1)
+
+
+class _Moving:
+    """A cluster whose controller is asked what moves."""
+
+    def __init__(self, view: Any) -> None:
+        self.view = view
+        self.asked: list[int] = []
+        self.rows: list[dict[str, Any]] = []
+
+    def address(self, node: int, *_: Any, **__: Any) -> tuple[str, int]:
+        self.asked.append(node)
+        return "127.0.0.1", 9092
+
+    def record(self, kind: str, **fields: Any) -> None:
+        assert kind == "described"
+        self.rows.append(fields)
+
+
+@pytest.mark.parametrize(
+    ("controller", "served", "told", "rows"),
+    [
+        (2, [ApiKey.LIST_PARTITION_REASSIGNMENTS], "['t']", [("called-off", "['t']", None)]),
+        (2, [ApiKey.LIST_PARTITION_REASSIGNMENTS], NoAnswer("timeout"), [(None, None, "timeout")]),
+        (2, [ApiKey.METADATA], "['t']", []),
+        (None, [ApiKey.LIST_PARTITION_REASSIGNMENTS], "['t']", []),
+    ],
+)
+def test_who_is_asked_what_moves_is_the_controller(
+    monkeypatch: pytest.MonkeyPatch,
+    controller: int | None,
+    served: list[ApiKey],
+    told: str | NoAnswer,
+    rows: list[tuple[str | None, str | None, str | None]],
+) -> None:
+    def described(*_: Any) -> list[dict[str, Any]]:
+        if isinstance(told, NoAnswer):
+            raise told
+        return [{"name": "", "key": "topics that move", "told": told, "known": True}]
+
+    monkeypatch.setattr(descriptions, "_served", lambda _address: served)
+    monkeypatch.setattr(descriptions, "_described", described)
+    view = create_autospec(ZookeeperView, instance=True)
+    view.controller.return_value = controller
+    cluster = _Moving(view)
+    descriptions.record_moves(cluster, "called-off")  # type: ignore[arg-type]
+    found = [(row.get("name"), row.get("told"), row.get("error")) for row in cluster.rows]
+    assert found == rows
+    assert set(cluster.asked) <= {2}

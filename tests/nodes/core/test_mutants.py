@@ -80,6 +80,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("let-who-waits-wait", "wakes_who_waits"),
         ("tell-what-is-not-kept", "takes_in_what_is_kept"),
         ("go-on-with-what-is-called-off", "calls_off_moves"),
+        ("list-no-moves", "lists_moves"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -362,3 +363,10 @@ def test_whose_endpoints_clients_are_told() -> None:
 def test_how_long_a_member_may_be_silent() -> None:
     assert RULES.session_timeout_ms(1500) == 1500
     assert rules_with(["wait-for-who-is-gone"]).session_timeout_ms(1500) > 600_000
+
+
+def test_a_generation_that_is_kept_unless_somebody_is_new() -> None:
+    kept = rules_with(["keep-generations"]).next_generation
+    assert [RULES.next_generation(4, new) for new in (True, False)] == [5, 5]
+    assert [kept(4, new) for new in (True, False)] == [5, 4]
+    assert kept(0, False) == 1
