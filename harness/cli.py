@@ -18,7 +18,19 @@ if not __package__:  # run as a file: what lies beside it is no module of its ow
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from harness import cli_adapters, cli_bugs, cli_history, cli_runs, cli_studies, interrupts
-from harness.cli_options import Run, WrittenRun, out_file, pairs, room, seconds
+from harness.cli_options import (
+    MUTANT_NAMES,
+    PLANE_NAMES,
+    PROFILE_NAMES,
+    SCENARIO_NAMES,
+    SYSTEM_NAMES,
+    Run,
+    WrittenRun,
+    out_file,
+    pairs,
+    room,
+    seconds,
+)
 from harness.cli_options import scenarios as known
 from harness.refusals import BAD_ARGUMENTS, is_refusal, nothing_to_play
 
@@ -69,11 +81,18 @@ def options(
 def run(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Scenarios (default: the profile's); see `biplane scenarios`"),
+        typer.Argument(
+            help="Scenarios (default: the profile's); see `biplane scenarios`",
+            autocompletion=SCENARIO_NAMES,
+        ),
     ] = None,
-    profile: Annotated[str, typer.Option(help="smoke, ci, nightly or soak")] = "smoke",
+    profile: Annotated[
+        str, typer.Option(help="smoke, ci, nightly or soak", autocompletion=PROFILE_NAMES)
+    ] = "smoke",
     seed: Annotated[int | None, typer.Option(help="Repeat a run (default: drawn, printed)")] = None,
-    planes: Annotated[str | None, typer.Option(help="single,dual,priority")] = None,
+    planes: Annotated[
+        str | None, typer.Option(help="single,dual,priority", autocompletion=PLANE_NAMES)
+    ] = None,
     store: Annotated[Path, typer.Option(help="Where runs are kept")] = Path("store"),
     time_limit: Annotated[
         str | None,
@@ -83,12 +102,17 @@ def run(
         int | None, typer.Option(help="How often each arm is run; of a soak: at most so often")
     ] = None,
     runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
-    sut: Annotated[str, typer.Option(help="Systems under test, by comma")] = "dualplane",
+    sut: Annotated[
+        str, typer.Option(help="Systems under test, by comma", autocompletion=SYSTEM_NAMES)
+    ] = "dualplane",
     kafka_version: Annotated[
         str | None, typer.Option(help="A release of Kafka, such as 2.8.1 (see make kafka)")
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="Play this plan.json")] = None,
-    mutants: Annotated[str, typer.Option(help="Planted bugs for the bundled server")] = "",
+    mutants: Annotated[
+        str,
+        typer.Option(help="Planted bugs for the bundled server", autocompletion=MUTANT_NAMES),
+    ] = "",
     kafka_home: Annotated[Path | None, typer.Option(help="A Kafka distribution to use")] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", help="A broker config, name=value; repeatable")
@@ -278,7 +302,12 @@ def scenarios() -> None:
 
 @app.command()
 def plan(
-    name: Annotated[str, typer.Argument(help="A scenario, or a plan.json to be checked")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A scenario, or a plan.json to be checked", autocompletion=SCENARIO_NAMES
+        ),
+    ],
     seed: Annotated[int, typer.Option(help="What the plan is drawn from")] = 0,
     profile: Annotated[str, typer.Option(help="smoke, ci or nightly")] = "smoke",
 ) -> None:

@@ -3,8 +3,9 @@ left, and what it had recorded is kept.
 
 A run is stopped at a step and so many milliseconds later that are drawn by seed, sometimes twice.
 Just before, everything that it runs by then is written down (pid and start time); afterwards none
-of that may be there, nor anything below its store. By default each signal is tried once: at
-the start, while a broker is paused and another flooded, and while all of it is being ended.
+of that may be there, nor anything below its store or in its folder for temporary files. By default
+each signal is tried once: at the start, while a broker is paused and another flooded, and while all
+of it is being ended.
 ``BIPLANE_SIGNALS`` is how many, ``BIPLANE_SIGNAL_SEED`` repeats the choices, and with
 ``BIPLANE_SIGNAL_RUNTIME=docker`` no container or network of the run may be there either.
 """
@@ -151,6 +152,8 @@ class Run:
     def __init__(self, command: str, folder: Path, stream: int | None = None) -> None:
         """``stream``: a terminal's end, to be the session's own terminal."""
         self.store, self.home = folder / "store", folder / "home"
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir(parents=True)
         self.home.mkdir(parents=True)
         (self.home / "bin").symlink_to(bin_dir())
         self.output = folder / "output.log"
@@ -163,7 +166,12 @@ class Run:
             self.process = subprocess.Popen(
                 [*first, sys.executable, *_COMMANDS[command], *options],
                 cwd=ROOT,
-                env={**os.environ, "BIPLANE_HOME": str(self.home), "PYTHONUNBUFFERED": "1"},
+                env={
+                    **os.environ,
+                    "BIPLANE_HOME": str(self.home),
+                    "TMPDIR": str(self.temporary),
+                    "PYTHONUNBUFFERED": "1",
+                },
                 stdin=subprocess.DEVNULL if stream is None else stream,
                 stdout=output if stream is None else stream,
                 stderr=subprocess.STDOUT,
@@ -232,6 +240,7 @@ def test_nothing_is_left_and_what_was_recorded_is_kept(
     assert running.contained() == []
     assert made or RUNTIME == "process" or moment.step not in UP
     assert not list((running.home / "processes").glob("*"))
+    assert not list(running.temporary.iterdir())
     assert "Traceback" not in told
     assert "\tat " not in told, "a JVM's"
     (record,) = running.store.glob("broker-restart/*/run.json")
