@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -35,6 +36,7 @@ from harness.cli_options import scenarios as known
 from harness.refusals import BAD_ARGUMENTS, is_refusal, nothing_to_play
 
 CRASH: Final = 255
+_STOPPED: Final = "biplane: stopped; what was recorded is kept"
 _INTERRUPTED: Final = 130  # what typer makes of Ctrl-C
 _UsageError: Any = typer.BadParameter.__base__  # typer carries a click of its own
 
@@ -382,10 +384,12 @@ def command() -> int:
         error.show()
         return BAD_ARGUMENTS
     except (KeyboardInterrupt, typer.Abort):
-        print("biplane: stopped; what was recorded is kept", file=sys.stderr)
+        print(_STOPPED, file=sys.stderr)
         return 2
     except Exception as error:
-        if interrupts.pending():  # the terminal has gone, and that was heard of by printing
+        if interrupts.pending():  # the terminal has gone, or a JVM that had the signal, too
+            with suppress(OSError):
+                print(_STOPPED, file=sys.stderr)
             return 2
         if is_refusal(error):
             print(f"biplane: {error}", file=sys.stderr)

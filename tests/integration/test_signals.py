@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,18 +78,21 @@ Id = tuple[int, int]
 
 @dataclass(frozen=True)
 class Moment:
-    """``second``: another signal comes so long after the first."""
+    """``second``: another signal comes so long after the first; ``group``: they go to all that is
+    in its process group, as those of `timeout` and of a terminal do."""
 
     command: str
     step: str
     after_s: float
     number: int
     second_s: float | None
+    group: bool
 
     def __str__(self) -> str:
         name = signal.Signals(self.number).name
         again = "" if self.second_s is None else f" and again {self.second_s * 1000:.0f} ms later"
-        return f"{self.command}, {self.step} + {self.after_s * 1000:.0f} ms: {name}{again}"
+        to = " to its group" if self.group else ""
+        return f"{self.command}, {self.step} + {self.after_s * 1000:.0f} ms: {name}{to}{again}"
 
 
 def moments(seed: int, count: int) -> list[Moment]:
@@ -102,6 +106,7 @@ def moments(seed: int, count: int) -> list[Moment]:
             after_s=rng.choice((0.0, rng.random() * 0.2, rng.random() * 1.5)),
             number=SIGNALS[n % len(SIGNALS)],
             second_s=rng.random() * 0.5 if rng.random() < 0.5 else None,
+            group=rng.random() < 0.5,
         )
         for n in range(count)
     ]
@@ -198,14 +203,16 @@ class Run:
     def reach(self, step: str, wait_until: Callable[..., None]) -> None:
         wait_until(lambda: f": {step}" in self.told() or self.process.poll() is not None)
 
-    def end(self, number: int, second_s: float | None) -> set[Id]:
+    def end(self, number: int, second_s: float | None = None, group: bool = False) -> set[Id]:
         """Everything that it ran by then."""
+        send = os.killpg if group else os.kill
         ran = descendants(self.process.pid)
-        self.process.send_signal(number)
+        send(self.process.pid, number)
         if second_s is not None:
             time.sleep(second_s)  # the moment is the point, not a condition
             ran |= descendants(self.process.pid)
-            self.process.send_signal(number)
+            with suppress(ProcessLookupError):
+                send(self.process.pid, number)
         self.process.wait(120)
         return ran
 
@@ -232,7 +239,7 @@ def test_nothing_is_left_and_what_was_recorded_is_kept(
     running.reach(moment.step, wait_until)
     time.sleep(moment.after_s)
     made = running.contained()
-    ran = running.end(moment.number, moment.second_s)
+    ran = running.end(moment.number, moment.second_s, moment.group)
     told = running.told()
     assert running.process.returncode == 2, told
     assert not [one for one in ran if start_ticks(one[0]) == one[1]], told
@@ -278,7 +285,7 @@ def test_nothing_outlives_a_harness_that_is_killed(
     running = run("biplane run")
     running.reach(step, wait_until)
     wait_until(lambda: descendants(running.process.pid))
-    ran = running.end(signal.SIGKILL, None)
+    ran = running.end(signal.SIGKILL)
     assert ran
     wait_until(lambda: not [one for one in ran if start_ticks(one[0]) == one[1]])
     wait_until(lambda: not below(running.store))
