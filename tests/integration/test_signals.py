@@ -201,7 +201,9 @@ class Run:
         return self.output.read_text(errors="replace")
 
     def reach(self, step: str, wait_until: Callable[..., None]) -> None:
-        wait_until(lambda: f": {step}" in self.told() or self.process.poll() is not None)
+        """On a busy machine (several at once) the last steps were more than 90 s away."""
+        reached = f": {step}"
+        wait_until(lambda: reached in self.told() or self.process.poll() is not None, 240.0)
 
     def end(self, number: int, second_s: float | None = None, group: bool = False) -> set[Id]:
         """Everything that it ran by then."""
