@@ -228,7 +228,10 @@ def run(tmp_path: Path) -> Iterator[Callable[[str], Run]]:
         return runs[-1]
 
     yield start
-    for each in runs:
+    for each in runs:  # of a test that failed: in order, or its containers stay
+        each.process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            each.process.wait(120)
         each.process.kill()
         each.process.wait()
 
