@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,11 +19,24 @@ if not __package__:  # run as a file: what lies beside it is no module of its ow
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from harness import cli_adapters, cli_bugs, cli_history, cli_runs, cli_studies, interrupts
-from harness.cli_options import Run, WrittenRun, out_file, pairs, room, seconds
+from harness.cli_options import (
+    MUTANT_NAMES,
+    PLANE_NAMES,
+    PROFILE_NAMES,
+    SCENARIO_NAMES,
+    SYSTEM_NAMES,
+    Run,
+    WrittenRun,
+    out_file,
+    pairs,
+    room,
+    seconds,
+)
 from harness.cli_options import scenarios as known
 from harness.refusals import BAD_ARGUMENTS, is_refusal, nothing_to_play
 
 CRASH: Final = 255
+_STOPPED: Final = "biplane: stopped; what was recorded is kept"
 _INTERRUPTED: Final = 130  # what typer makes of Ctrl-C
 _UsageError: Any = typer.BadParameter.__base__  # typer carries a click of its own
 
@@ -69,11 +83,18 @@ def options(
 def run(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Scenarios (default: the profile's); see `biplane scenarios`"),
+        typer.Argument(
+            help="Scenarios (default: the profile's); see `biplane scenarios`",
+            autocompletion=SCENARIO_NAMES,
+        ),
     ] = None,
-    profile: Annotated[str, typer.Option(help="smoke, ci, nightly or soak")] = "smoke",
+    profile: Annotated[
+        str, typer.Option(help="smoke, ci, nightly or soak", autocompletion=PROFILE_NAMES)
+    ] = "smoke",
     seed: Annotated[int | None, typer.Option(help="Repeat a run (default: drawn, printed)")] = None,
-    planes: Annotated[str | None, typer.Option(help="single,dual,priority")] = None,
+    planes: Annotated[
+        str | None, typer.Option(help="single,dual,priority", autocompletion=PLANE_NAMES)
+    ] = None,
     store: Annotated[Path, typer.Option(help="Where runs are kept")] = Path("store"),
     time_limit: Annotated[
         str | None,
@@ -83,12 +104,17 @@ def run(
         int | None, typer.Option(help="How often each arm is run; of a soak: at most so often")
     ] = None,
     runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
-    sut: Annotated[str, typer.Option(help="Systems under test, by comma")] = "dualplane",
+    sut: Annotated[
+        str, typer.Option(help="Systems under test, by comma", autocompletion=SYSTEM_NAMES)
+    ] = "dualplane",
     kafka_version: Annotated[
         str | None, typer.Option(help="A release of Kafka, such as 2.8.1 (see make kafka)")
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="Play this plan.json")] = None,
-    mutants: Annotated[str, typer.Option(help="Planted bugs for the bundled server")] = "",
+    mutants: Annotated[
+        str,
+        typer.Option(help="Planted bugs for the bundled server", autocompletion=MUTANT_NAMES),
+    ] = "",
     kafka_home: Annotated[Path | None, typer.Option(help="A Kafka distribution to use")] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", help="A broker config, name=value; repeatable")
@@ -278,7 +304,12 @@ def scenarios() -> None:
 
 @app.command()
 def plan(
-    name: Annotated[str, typer.Argument(help="A scenario, or a plan.json to be checked")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A scenario, or a plan.json to be checked", autocompletion=SCENARIO_NAMES
+        ),
+    ],
     seed: Annotated[int, typer.Option(help="What the plan is drawn from")] = 0,
     profile: Annotated[str, typer.Option(help="smoke, ci or nightly")] = "smoke",
 ) -> None:
@@ -353,10 +384,12 @@ def command() -> int:
         error.show()
         return BAD_ARGUMENTS
     except (KeyboardInterrupt, typer.Abort):
-        print("biplane: stopped; what was recorded is kept", file=sys.stderr)
+        print(_STOPPED, file=sys.stderr)
         return 2
     except Exception as error:
-        if interrupts.pending():  # the terminal has gone, and that was heard of by printing
+        if interrupts.pending():  # the terminal has gone, or a JVM that had the signal, too
+            with suppress(OSError):
+                print(_STOPPED, file=sys.stderr)
             return 2
         if is_refusal(error):
             print(f"biplane: {error}", file=sys.stderr)

@@ -68,6 +68,8 @@ def check(files: Annotated[list[Path], typer.Argument(help="Description files")]
         typer.echo(f"{file}: {sut.name}, planes {', '.join(sorted(sut.plane_modes))}")
         for name in sut.unused():
             typer.echo(f"  note: {{{{{name}}}}} stands nowhere in it: will that be there?")
+        for says in sut.lacking():
+            typer.echo(f"  note: {says}")
         for scenario in SCENARIOS.values():
             try:
                 arms_of(scenario, settings)

@@ -141,7 +141,7 @@ def watch(
 
     spark = tuned(session("local[1]", small=True), 0)
     runs = [Path(run) for place in where for run in runs_at(place, None)]
-    apart = 0
+    apart = accused = 0
     for run in runs:
         results = RunFolder.open(run).results
         if not results:
@@ -154,7 +154,8 @@ def watch(
         for line in wrong:
             typer.echo(f"  {line}")
         apart += bool(wrong)
-    typer.echo(f"{len(runs)} runs, {apart} of them told otherwise than judged")
+        accused += bool(seen.told)
+    typer.echo(f"{len(runs)} runs, {accused} accused; {apart} of them told otherwise than judged")
     raise typer.Exit(bool(apart))
 
 

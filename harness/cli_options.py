@@ -4,6 +4,7 @@ hours must not find out at its end that its page cannot be written. Part of `har
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -111,6 +112,53 @@ def rows_of(text: str) -> int:
     if not 0.5 < rows < math.inf:
         raise typer.BadParameter(f"--rows {text!r}; allowed: a number, k or M behind it")
     return round(rows)
+
+
+def _completed(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What a shell offers for a word that is begun: of several by comma the last is completed."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, begun = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in known() if name.startswith(begun)]
+
+    return complete
+
+
+def _scenarios() -> Iterable[str]:
+    from harness.scenarios import SCENARIOS
+
+    return SCENARIOS
+
+
+def _profiles() -> Iterable[str]:
+    from harness.settings import PROFILES
+
+    return PROFILES
+
+
+def _planes() -> Iterable[str]:
+    from harness.sut.protocol import Planes
+
+    return [str(mode) for mode in Planes]
+
+
+def _systems() -> Iterable[str]:
+    from harness.sut.registry import EXTERNAL, FILE, SYSTEMS
+
+    return (*SYSTEMS, FILE, EXTERNAL)
+
+
+def _mutants() -> Iterable[str]:
+    from nodes.mutants import MUTANTS
+
+    return MUTANTS
+
+
+SCENARIO_NAMES: Final = _completed(_scenarios)
+PROFILE_NAMES: Final = _completed(_profiles)
+PLANE_NAMES: Final = _completed(_planes)
+SYSTEM_NAMES: Final = _completed(_systems)
+MUTANT_NAMES: Final = _completed(_mutants)
 
 
 def scenarios(names: list[str] | None) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import cli_options
-from harness.cli_options import Store, out_file
+from harness.cli_options import MUTANT_NAMES, Store, out_file
 
 Profile = Annotated[str, typer.Option(help="smoke, ci or nightly")]
 Names = Annotated[list[str] | None, typer.Option("--scenario", help="Repeatable (default: all)")]
@@ -42,7 +42,10 @@ def guarantees(
 
 def mutants(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Planted bugs (default: all); see nodes/mutants")
+        list[str] | None,
+        typer.Argument(
+            help="Planted bugs (default: all); see nodes/mutants", autocompletion=MUTANT_NAMES
+        ),
     ] = None,
     profile: Profile = "smoke",
     seed: Annotated[int | None, typer.Option(help="Of all runs (default: drawn, printed)")] = None,

@@ -277,6 +277,12 @@ def conclude(recorded: Recorded, progress: Progress) -> Outcome:
                 remove_log_dirs(recorded)
     except KeyboardInterrupt:
         raise Stopped(folder) from None
+    except Exception:
+        try:
+            check()  # a signal to the whole group (`timeout`) ends the JVM as well, maybe sooner
+        except KeyboardInterrupt:
+            raise Stopped(folder) from None
+        raise
     return outcome
 
 

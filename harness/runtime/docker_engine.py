@@ -27,12 +27,14 @@ import docker
 import requests
 from docker.errors import APIError, DockerException
 
+from harness.runtime import paths
 from harness.runtime.protocol import RuntimeFailed, SetupError
 from harness.runtime.registry import boot_id, start_ticks
 
 LABEL_RUN: Final = "biplane.run"
 LABEL_OWNER: Final = "biplane.owner"
 _SOCKET: Final = "unix:///var/run/docker.sock"
+_START: Final = "containers/engine.sh up"
 _API_AT_LEAST: Final = (1, 41)
 _TIMEOUT_S: Final = 60
 _POOL: Final = 32  # calls at a time: faults, health monitor and teardown have threads of their own
@@ -117,7 +119,7 @@ def _knock(where: str) -> None:
     except OSError as e:
         raise SetupError(
             f"no Docker engine answers at {where} ({(e.strerror or str(e)).lower()}); "
-            "start it: sudo containers/engine.sh up"
+            f"start it: sudo {_START if paths.in_checkout() else 'systemctl start docker'}"
         ) from None
 
 

@@ -28,23 +28,23 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from docker.errors import ImageNotFound
 
-from harness.runtime import tools
+from harness.runtime import paths, tools
 from harness.runtime.docker_engine import EngineFailed, connect, engine_errors, one_line
 from harness.runtime.protocol import SetupError
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 PYTHON: Final = "/opt/app/bin/python"
 JAVA: Final = "java"
 ZOOKEEPER_CLASS_PATH: Final = "/opt/zookeeper/*"
 TOXIPROXY_BINARY: Final = "/toxiproxy-server"
-MEND: Final = "make it: make image"
+MEND: Final = f"make it: {paths.make_or('image', 'python -m harness.runtime.docker_images')}"
 
 _LOCAL_BASE: Final = "biplane-base:bookworm"
 _LOCAL_PYTHON: Final = "3.11"
@@ -74,7 +74,7 @@ def tag(image: Image) -> str:
         return other
     digest = hashlib.sha256()
     for relative in _RECIPES[image]:
-        digest.update((ROOT / relative).read_bytes())
+        digest.update((paths.recipes() / relative).read_bytes())
     if image is Image.NODE:
         digest.update("\n".join(node_requirements()).encode())
     if image is Image.TOXIPROXY:
@@ -99,7 +99,7 @@ def require() -> None:
 
 def node_requirements() -> list[str]:
     """What the broker's image installs: the group ``nodes`` of pyproject.toml, pinned there."""
-    with (ROOT / "pyproject.toml").open("rb") as file:
+    with (paths.recipes() / "pyproject.toml").open("rb") as file:
         groups = tomllib.load(file)["project"]["optional-dependencies"]
     return [str(requirement) for requirement in groups["nodes"]]
 
@@ -158,7 +158,7 @@ def _local_base(client: Any) -> str:
             raise
         print("image: making a base with debootstrap (a minute)", flush=True)
         made = subprocess.run(
-            [str(ROOT / "containers" / "base.sh"), _LOCAL_BASE],
+            ["bash", str(paths.recipes() / "containers" / "base.sh"), _LOCAL_BASE],
             capture_output=True,
             text=True,
             check=False,
@@ -169,22 +169,36 @@ def _local_base(client: Any) -> str:
 
 
 def _build_node(client: Any, public: bool) -> None:
-    if public:
-        build_image(client, tag(Image.NODE), ROOT, {"BASE": _PUBLIC_PYTHON})
+    arguments = {"BASE": _PUBLIC_PYTHON}
+    with _node_context() as context:
+        if not public:
+            _download_wheels(context / "wheels")
+            arguments = {
+                "BASE": _local_base(client),
+                "PIP_ARGS": "--no-index --find-links=/wheels",
+            }
+        build_image(client, tag(Image.NODE), context, arguments)
+
+
+@contextmanager
+def _node_context() -> Iterator[Path]:
+    """What the Dockerfile copies from: the checkout itself, or as much of one as pip brought."""
+    if paths.in_checkout():
+        yield paths.PACKAGES
         return
-    _download_wheels()
-    arguments = {
-        "BASE": _local_base(client),
-        "PIP_ARGS": "--no-index --find-links=/wheels",
-    }
-    build_image(client, tag(Image.NODE), ROOT, arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        context = Path(scratch)
+        shutil.copytree(paths.recipes(), context, dirs_exist_ok=True)
+        nodes, compiled = paths.PACKAGES / "nodes", shutil.ignore_patterns("__pycache__")
+        shutil.copytree(nodes, context / "nodes", ignore=compiled)
+        (context / "wheels").mkdir()
+        yield context
 
 
-def _download_wheels() -> None:
+def _download_wheels(folder: Path) -> None:
     """The broker's packages for the local base's Python: pip in a build has no certificates for
     an index that is not a public one."""
     wanted = node_requirements()
-    folder = ROOT / "wheels"
     stamp = folder / ".wanted"
     if stamp.exists() and stamp.read_text().split() == wanted:
         return
@@ -211,7 +225,7 @@ def _build_java(client: Any, public: bool) -> None:
         recipe, arguments = "zookeeper.Dockerfile", {"BASE": _local_base(client)}
     with tempfile.TemporaryDirectory() as scratch:
         context = Path(scratch)
-        shutil.copy(ROOT / "containers" / recipe, context / "Dockerfile")
+        shutil.copy(paths.recipes() / "containers" / recipe, context / "Dockerfile")
         if not public:
             (context / "jars").mkdir()
             for jar in tools.find_zookeeper_jars():
@@ -222,7 +236,7 @@ def _build_java(client: Any, public: bool) -> None:
 def _build_toxiproxy(client: Any, public: bool) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         context = Path(scratch)
-        shutil.copy(ROOT / "containers" / "toxiproxy.Dockerfile", context / "Dockerfile")
+        shutil.copy(paths.recipes() / "containers" / "toxiproxy.Dockerfile", context / "Dockerfile")
         shutil.copy(tools.require_toxiproxy(), context / tools.TOXIPROXY_BINARY)
         (context / tools.TOXIPROXY_BINARY).chmod(0o755)
         build_image(client, tag(Image.TOXIPROXY), context, {})

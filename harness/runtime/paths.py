@@ -4,15 +4,17 @@ is missing is brought, in a checkout and out of one."""
 from __future__ import annotations
 
 import os
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-_ROOT: Final = Path(__file__).resolve().parents[2]
+PACKAGES: Final = Path(__file__).resolve().parents[2]
+"""Where they lie beside each other: the root of a checkout, or pip's folder."""
 
 
 def in_checkout() -> bool:
     """Whether the packages lie in the project's tree, and not among others where pip put them."""
-    return (_ROOT / "pyproject.toml").is_file() and (_ROOT / "setup.sh").is_file()
+    return (PACKAGES / "pyproject.toml").is_file() and (PACKAGES / "setup.sh").is_file()
 
 
 def home() -> Path:
@@ -22,14 +24,30 @@ def home() -> Path:
     if configured:
         return Path(configured)
     if in_checkout():
-        return _ROOT / ".biplane"
+        return PACKAGES / ".biplane"
     data = os.environ.get("XDG_DATA_HOME", "")
     return (Path(data) if data.startswith("/") else Path.home() / ".local/share") / "biplane"
 
 
 def setup_or(otherwise: str) -> str:
     """The command that mends a lack: ``make setup`` in a checkout, ``otherwise`` out of one."""
-    return "make setup" if in_checkout() else otherwise
+    return make_or("setup", otherwise)
+
+
+def make_or(target: str, otherwise: str) -> str:
+    """The same of another target of the Makefile."""
+    return f"make {target}" if in_checkout() else otherwise
+
+
+def recipes() -> Path:
+    """The folder of what images are built of, besides packages: the checkout's own, or what pip put
+    somewhere of it (data-files in pyproject.toml). Raises `FileNotFoundError`."""
+    if in_checkout():
+        return PACKAGES
+    for file in metadata.files("biplane") or ():
+        if file.parts[-3:] == ("share", "biplane", "Dockerfile"):
+            return Path(str(file.locate())).resolve().parent
+    raise FileNotFoundError("biplane was installed without what images are built of")
 
 
 def bin_dir() -> Path:

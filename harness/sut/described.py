@@ -67,6 +67,14 @@ class DescribedSystem:
         """Placeholders of what its file asks for that stand nowhere in it."""
         return self._is.unused()
 
+    def lacking(self) -> Iterator[str]:
+        """What its file looks for in vain on this machine, each with what brings it."""
+        for name, wanted in self._is.find.items():
+            try:
+                _find(wanted, name, self._file)
+            except SetupError as error:
+                yield str(error)
+
     def prepare(self, programs: Programs) -> None:
         for name, wanted in self._is.find.items():
             self._found[name] = _find(wanted, name, self._file)

@@ -186,7 +186,7 @@ class Description(Part):
     says: str = Field(default="", description="What it is, for people")
     version: str = Field(default="not told", description="Which build of it, for run.json")
     nodes: Annotated[int, Field(ge=1, le=9)] = Field(
-        default=3, description="How many nodes make a cluster"
+        default=3, description="How many nodes make a cluster: 1 to 9"
     )
     first_node: Annotated[int, Field(ge=0)] = Field(
         default=1, description="The id of its first node; the others follow it"

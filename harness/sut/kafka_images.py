@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from harness.runtime import docker_images
+from harness.runtime import docker_images, paths
 from harness.runtime.docker_engine import EngineFailed, connect
 from harness.runtime.protocol import SetupError
 from harness.sut.kafka_jars import KRAFT_LINE, ZOOKEEPER_LINE, Release, libs_dir, version_in
@@ -32,7 +32,7 @@ def build(release: Release, bases: str) -> str:
     public = f"{_PUBLIC}:{release.pinned}"
     with tempfile.TemporaryDirectory() as scratch:
         context = Path(scratch)
-        shutil.copy(docker_images.ROOT / "containers" / _RECIPE, context / "Dockerfile")
+        shutil.copy(paths.recipes() / "containers" / _RECIPE, context / "Dockerfile")
         libs = context / "libs"
         if bases == "public" or (bases == "auto" and _is_there(client, public)):
             libs.mkdir()

@@ -28,12 +28,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.runtime.paths import home
+from harness.runtime.paths import home, make_or
 from harness.runtime.protocol import Programs, SetupError, Software
 from harness.sut.kafka_versions import Mode, UnknownVersion, Version, needs_of, parse_version
 
 SOFTWARE: Final = "kafka"
 """What images that hold it are labelled (`harness.runtime.docker_software`)."""
+_MODULE: Final = "harness.sut.kafka_jars"
 _FETCH_TIMEOUT_S: Final = 900
 _INSTALL_MAVEN: Final = "apt-get install -y maven"
 _CORE_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+)\.jar$")
@@ -65,7 +66,8 @@ class Release:
     @property
     def brought_by(self) -> str:
         """The command that brings its jars."""
-        return "make kafka" if self.variable else f"make kafka VERSION={self.pinned}"
+        of = "" if self.variable else f" VERSION={self.pinned}"
+        return make_or(f"kafka{of}", f"python -m {_MODULE} --version={self.pinned}")
 
 
 ZOOKEEPER_LINE: Final = Release(
@@ -115,9 +117,10 @@ def libs_dir(release: Release) -> Path:
     )
 
 
+_IMAGES: Final = make_or("kafka-images", "python -m harness.sut.kafka_images")
 _OTHERWISE: Final = (
     "or name a distribution that you have with --kafka-home or KAFKA_HOME, or use --runtime=docker "
-    "with an image that holds it (make kafka-images)"
+    f"with an image that holds it ({_IMAGES})"
 )
 
 

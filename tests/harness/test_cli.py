@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from harness import cli_options
 from harness.cli import command
 from harness.studies.kept import merged
 from harness.studies.ledger import Entry, Play
@@ -47,6 +49,12 @@ def test_a_description_is_checked_and_says_what_it_can_play(
     assert "  yes  lone-broker, not judged: " in out
     assert "  no   request-flood: has 1 of the 3 brokers that it takes; " in out
     assert "  note: {{client.bind}} stands nowhere in it" in out
+    assert "was not found" not in out
+    wanted = "broker: {any_of: [no-such-broker], mend: make it}, shell: {any_of: [sh], mend: none}"
+    file.write_text(f"adapter: 1\nname: mine\nfind: {{{wanted}}}\nstart: {{argv: [x]}}\n")
+    code, out, _ = biplane("adapter", "check", str(file))
+    assert (code, out.count("was not found")) == (0, 1)
+    assert "'broker' was not found (no-such-broker on PATH); make it" in out
     file.write_text("adapter: 1\nname: mine\nstart: {argv: [x, '{{ client.bind.port }}']}\n")
     code, out, _ = biplane("adapter", "check", str(file))
     assert (code, "note" in out) == (0, False)
@@ -214,3 +222,28 @@ def test_ctrl_c_is_an_unknown_and_says_that_the_history_is_kept(
     code, _, err = biplane("run", "zombie-controller")
     assert code == 2
     assert err.splitlines()[-1] == "biplane: stopped; what was recorded is kept"
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("run req", ["request-flood"]),
+        ("run --sut kafka-zk,f", ["kafka-zk,file:"]),
+        ("plan moon", []),
+        ("mutants skip-l", ["skip-leader-epoch-check"]),
+    ],
+)
+def test_a_shell_is_offered_what_may_come_next(words: str, offered: list[str]) -> None:
+    script = Path(sys.executable).with_name("biplane")
+    asked = {"_BIPLANE_COMPLETE": "complete_bash", "COMP_WORDS": f"biplane {words}"}
+    asked["COMP_CWORD"] = str(len(words.split()))
+    told = subprocess.run(
+        [script], env={**os.environ, **asked}, capture_output=True, text=True, check=False
+    )
+    assert told.stdout.split() == offered, told.stderr
+
+
+def test_the_last_of_several_is_completed() -> None:
+    assert cli_options.PLANE_NAMES("single,d") == ["single,dual"]
+    assert cli_options.PROFILE_NAMES("s") == ["smoke", "soak"]
+    assert cli_options.MUTANT_NAMES("never-truncate,moon") == []

@@ -97,6 +97,26 @@ def test_a_run_that_is_judged_gives_its_logs_back_whole_and_says_where_it_is(
     assert removed == [tmp_path]
 
 
+@pytest.mark.parametrize("ends", [run.Stopped, ValueError])
+def test_a_signal_that_ended_the_jvm_first_ends_the_run_in_order(
+    ends: type[BaseException], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`timeout` sends it to the whole group: what fails by it is no crash. The twin: no signal."""
+
+    def judge(_: Path) -> None:
+        if ends is run.Stopped:
+            signal.raise_signal(signal.SIGTERM)
+        raise ValueError("the JVM is gone")
+
+    monkeypatch.setattr(interrupts, "_is_between", lambda _: True)  # it is put off
+    monkeypatch.setattr(run, "judge", judge)
+    recorded = run.Recorded(
+        scenario="x", folder=tmp_path, log_dirs=[], keep_data=False, seconds=0.0
+    )
+    with pytest.raises(ends):
+        run.conclude(recorded, lambda *_: None)
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_program_undoes_what_it_did_and_ends_with_2(number: signal.Signals) -> None:
     undone = []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -84,7 +86,7 @@ def test_what_it_installs_lies_in_the_users_own_folder(
     assert paths.in_checkout()
     assert paths.home() == ROOT / ".biplane"
     assert paths.setup_or("pip install x") == "make setup"
-    monkeypatch.setattr(paths, "_ROOT", tmp_path)
+    monkeypatch.setattr(paths, "PACKAGES", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     assert paths.home() == tmp_path / ".local/share/biplane"
@@ -115,6 +117,36 @@ def test_every_file_of_the_packages_is_packed() -> None:
         named = [path.relative_to(package.replace(".", "/")) for package, _ in ways]
         held = any(fnmatch(str(n), pattern) for n, (_, pattern) in zip(named, ways, strict=True))
         assert path.suffix == ".py" or held, f"{path} is in no wheel"
+
+
+def test_what_images_are_built_of_is_found_out_of_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip lays it out, and the tags are the same: an image is of its recipe alone."""
+    docker_images = pytest.importorskip("harness.runtime.docker_images")
+    tags = [docker_images.tag(image) for image in docker_images.Image]
+    share, site = tmp_path / "share" / "biplane", tmp_path / "site"
+    for folder, patterns in PROJECT["tool"]["setuptools"]["data-files"].items():
+        (tmp_path / folder).mkdir(parents=True)
+        for file in (file for pattern in patterns for file in ROOT.glob(pattern)):
+            shutil.copy(file, tmp_path / folder)
+    (site / "nodes").mkdir(parents=True)
+    (site / "nodes" / "__main__.py").write_text("")
+    monkeypatch.setattr(paths, "PACKAGES", site)
+    monkeypatch.setattr(metadata, "files", lambda _: [])
+    with pytest.raises(FileNotFoundError):
+        paths.recipes()
+    found = metadata.PackagePath("../share/biplane/Dockerfile")
+    found.dist = metadata.PathDistribution(site / "biplane-0.1.0.dist-info")
+    monkeypatch.setattr(metadata, "files", lambda _: [found])
+    assert paths.recipes() == share
+    assert [docker_images.tag(image) for image in docker_images.Image] == tags
+    with docker_images._node_context() as context:
+        copied = [line.split()[1] for line in (context / "Dockerfile").read_text().splitlines()
+                  if line.startswith("COPY ") and "--from" not in line]  # fmt: skip
+        assert {"nodes/", "pyproject.toml"} <= set(copied)
+        assert all((context / name).exists() for name in copied)
+    assert (share / "containers" / "base.sh").exists()
 
 
 def test_what_installs_all_leaves_out_docker_alone() -> None:

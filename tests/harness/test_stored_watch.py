@@ -48,7 +48,7 @@ def test_what_agrees(watch: Any) -> None:
     code, says = watch((WENT_BACK,), [WENT_BACK.rule, "never-converged"])
     assert code == 0
     assert "7 rows in 3 looks; told of metadata-went-back" in says
-    assert "1 runs, 0 of them told otherwise than judged" in says
+    assert "1 runs, 1 accused; 0 of them told otherwise than judged" in says
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_does_not(watch: Any, told: Any, rules: list[str], says: str) -> No
     code, said = watch(told, rules)
     assert code == 1
     assert says in said
-    assert "1 runs, 1 of them told otherwise than judged" in said
+    assert f"1 runs, {len(told)} accused; 1 of them told otherwise than judged" in said
 
 
 def test_a_run_that_was_not_judged(watch: Any) -> None:

@@ -18,7 +18,7 @@ import pytest
 import requests
 from docker.errors import APIError
 
-from harness.runtime import docker_engine, docker_images
+from harness.runtime import docker_engine, docker_images, paths
 from harness.runtime.docker_clean import clean
 from harness.runtime.docker_engine import EngineFailed, Owner, engine_errors, identity, is_alive
 from harness.runtime.docker_images import Image
@@ -212,7 +212,7 @@ def test_an_engine_that_is_somebody_elses_is_left_alone(
     stub = tmp_path / "docker"
     stub.write_text(f"#!/bin/sh\nexit {0 if answers else 1}\n")
     stub.chmod(0o755)
-    script = docker_images.ROOT / "containers" / "engine.sh"
+    script = paths.PACKAGES / "containers" / "engine.sh"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f". {script}; docker_up; echo $ENGINE_STARTED"],
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "DOCKER_HOST": host, "ENGINE": "/no"},
