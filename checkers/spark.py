@@ -28,6 +28,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +66,8 @@ _OF_SESSIONS: Final = {
 }
 CONNECT: Final = "sc://"
 """How a server of Spark Connect is named."""
+_CONNECT_PORT: Final = 15_002
+_CONNECT_S: Final = 10.0
 _PARTITIONS_A_SLOT: Final = 2
 """Of a shuffle: more cost, fewer spread a hot partition worse."""
 _SMALL: Final = {
@@ -158,12 +162,17 @@ def _connected(url: str, conf: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it tells of each try on standard error
     settings = {**_OF_SESSIONS, **conf}
     try:
+        # PySpark's client would try for ten minutes.
+        server = urlsplit(url.partition(";")[0])
+        socket.create_connection(
+            (server.hostname, server.port or _CONNECT_PORT), _CONNECT_S
+        ).close()
         spark: SparkSession = SparkSession.builder.remote(url).getOrCreate()
         for name, value in settings.items():
             spark.conf.set(name, value)
     except ImportError as error:
         raise SparkFailed(f"{error}; mend it: pip install 'biplane[connect]'") from None
-    except PySparkException as error:
+    except (PySparkException, OSError, ValueError) as error:
         raise SparkFailed(
             f"{url}: {error}; allowed: sc://host:port of a server that runs"
         ) from None

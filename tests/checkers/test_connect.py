@@ -45,9 +45,12 @@ def server(tmp_path: Path) -> Iterator[str]:
         "--class",
         MAIN,
     ]
-    command += ["--master", "local[2]", "--driver-memory", "1g"]
+    command += ["--master", "local[2]"]
     command += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    output, env = tmp_path / "server.log", {**ENV, **foreign_python(tmp_path)}
+    output, env = (
+        tmp_path / "server.log",
+        {**ENV, **foreign_python(tmp_path), "SPARK_DAEMON_MEMORY": "1g"},
+    )
     with output.open("wb") as log:
         process = subprocess.Popen(
             [*command, "spark-internal"], cwd=tmp_path, stdout=log, stderr=log, env=env
@@ -64,7 +67,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         process.wait()
 
 
-def check(run: Path, master: str, **more: Any) -> subprocess.CompletedProcess[str]:
+def check(run: Path | str, master: str, **more: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "harness.cli", "check", str(run), "--master", master]
     return subprocess.run(
         command,
@@ -79,7 +82,7 @@ def check(run: Path, master: str, **more: Any) -> subprocess.CompletedProcess[st
 
 def test_a_client_without_java_says_the_same(spark: Any, tmp_path: Path, server: str) -> None:
     run = tmp_path / "run"
-    make(run, rows=30_000, plants={"acked-all-lost": 2_200, "metadata-never-committed": 2})
+    make(run, rows=60_000, plants={"acked-all-lost": 2_200, "metadata-never-committed": 2})
     asked_for(run, "truncation-loss", "stale-metadata")
     alone = judged(check_run(run, spark=spark, out=tmp_path / "alone"))
     assert alone["verdict"] == "invalid"
@@ -94,6 +97,6 @@ def test_what_a_client_cannot_do_is_refused(tmp_path: Path) -> None:
     nobody = check(run, "sc://127.0.0.1:1", timeout=100)
     assert nobody.returncode == 254, nobody.stderr[-3000:]
     assert "sc://127.0.0.1:1" in nobody.stderr
-    elsewhere = check(Path("s3a://bucket/run"), "sc://127.0.0.1:1", timeout=100)
+    elsewhere = check("s3a://bucket/run", "sc://127.0.0.1:1", timeout=100)
     assert elsewhere.returncode == 254, elsewhere.stderr[-3000:]
     assert "a folder that the server sees" in elsewhere.stderr
