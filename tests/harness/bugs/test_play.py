@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ RULE = "never-in-sync"
 class Played:
     """Finds the bug in the tries of the broken release that are named, and what else is told."""
 
+    _runs = count()
+
     def __init__(self, found: set[int], mended: str = "valid") -> None:
         self.found, self.mended = found, mended
         self.plays: list[tuple[str, int, str]] = []
@@ -33,7 +36,7 @@ class Played:
 
     def record(self, play: Play) -> Recorded:
         self.plays.append((play.bug, play.seed, play.sut))
-        folder = Path(f"nowhere/{id(self)}/{play.bug}-{play.seed}")
+        folder = Path(f"nowhere/{next(self._runs)}/{play.bug}-{play.seed}")
         return Recorded(
             scenario=play.scenario, folder=folder, log_dirs=(), keep_data=True, seconds=1.0
         )
