@@ -64,7 +64,7 @@ def reproduce(
     missed = []
     for name in wanted:
         of = [one for one in done if one.bug.id == name]
-        for text in record.story(book[name], of):
+        for text in record.story(book[name], of) if of else ():
             typer.echo(text)
         if not play.succeeded(of):
             missed.append(name)
