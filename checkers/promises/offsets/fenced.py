@@ -12,8 +12,7 @@ metadata, or ask that broker again.
 Lawful, and looks similar: a leader epoch that who writes the history sees a moment after brokers
 hear of it; topics that are deleted, whose namesakes begin anew; partitions of which nobody could
 read what was committed; who has begun anew, or is given a replica again, and has no leader epoch
-for a moment; who is told that nobody leads, which with ZooKeeper Kafka does not take up
-(ReplicaManager.makeFollowers).
+for a moment.
 """
 
 from __future__ import annotations
@@ -122,7 +121,6 @@ def _called_unknown(history: History, refused: DataFrame) -> DataFrame:
             {**{name: row[name] for name in (*TP, "node")}, "_own": row["leader_epoch"],
              "_from_t": row["t"] + (row["error_ns"] or 0), "_to_t": _gone_t(history, row)}
             for row in history.rows("leader_change")
-            if row["leader"] != -1
         ],
         "arm string, trial int, topic string, partition int, node int, _own int, _from_t bigint, "
         "_to_t bigint",
