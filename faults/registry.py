@@ -41,6 +41,7 @@ from faults.late_epoch_answer import LateEpochAnswer
 from faults.late_registration import LateRegistration
 from faults.leadership import MoveLeadership
 from faults.memory_limit import MemoryLimit
+from faults.moved_while_asking import MovedWhileAsking
 from faults.network import Isolate, LinkDown, Toxic
 from faults.oust_controller import OustController
 from faults.outdated_expansion import OutdatedExpansion
@@ -86,6 +87,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         OutdatedExpansion,
         LastStanding,
         LateEpochAnswer,
+        MovedWhileAsking,
         EmptyEpoch,
         ForgottenExpansion,
         OutlivedAnswer,

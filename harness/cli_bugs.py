@@ -32,40 +32,42 @@ def reproduce(
     ] = False,
 ) -> None:
     """Show a bug on the release that has it, and not on the one that mended it."""
-    from harness.arms import Skipped
     from harness.bugs import play, record
-    from harness.bugs.book import load_all
+    from harness.bugs.book import Bug, load_all
     from harness.progress import show_progress
     from harness.runtime.protocol import SetupError
-    from harness.studies.ledger import Budget, Ledger
+    from harness.studies.ledger import Ledger
+    from harness.studies.playing import Desk, judges
 
     book = load_all(bugs)
-    wanted = list(book) if every else list(names or [])
+    wanted = list(book) if every else list(dict.fromkeys(names or []))
     for name in wanted:
         if name not in book:
             raise typer.BadParameter(f"{name!r}; allowed: {', '.join(book)}")
     if not wanted:
         raise typer.BadParameter(f"no bug is named; allowed: --all, {', '.join(book)}")
     whole = cli_options.budget(budget)
-    ledger = Ledger(store / play.LEDGER)
+
+    def cannot(bug: Bug, why: SetupError) -> None:
+        if len(wanted) == 1:
+            raise why
+        typer.echo(f"{bug.id} cannot be played here: {why}")  # the others may
+
+    done: list[play.Try] = []
+    with show_progress(sys.stdout) as progress, judges() as judge:
+        played = play.player(book, progress, store=store, runtime=runtime, keep_data=keep_data)
+        desk = Desk(Ledger(store / play.LEDGER), played, judge)
+        chosen = [book[name] for name in wanted]
+        for one in play.reproduce(chosen, desk, tries=tries, budget=whole, cannot=cannot):
+            done.append(one)
+            typer.echo(record.line(one))
     missed = []
-    with show_progress(sys.stdout) as progress:
-        play_it = play.player(progress, store=store, runtime=runtime, keep_data=keep_data)
-        for name in wanted:
-            bug, done = book[name], []
-            own = Budget(bug.budget_s)
-            try:
-                for one in play.reproduce(bug, ledger, play_it, tries=tries, budget=whole, own=own):
-                    done.append(one)
-                    typer.echo(record.line(one))
-            except (SetupError, Skipped) as why:
-                if len(wanted) == 1 and isinstance(why, SetupError):
-                    raise
-                typer.echo(f"{name} cannot be played here: {why}")  # the others may
-            for text in record.story(bug, done):
-                typer.echo(text)
-            if not play.succeeded(done):
-                missed.append(name)
+    for name in wanted:
+        of = [one for one in done if one.bug.id == name]
+        for text in record.story(book[name], of) if of else ():
+            typer.echo(text)
+        if not play.succeeded(of):
+            missed.append(name)
     if missed:
         typer.echo(f"not shown both ways: {', '.join(missed)}")
     raise typer.Exit(2 if missed else 0)

@@ -1,30 +1,36 @@
-"""`biplane reproduce`: a bug on the release that has it, until it is found, and on the one in which
-it is mended.
+"""`biplane reproduce`: bugs on the releases that have them, until they are found, and on those in
+which they are mended.
 
-A *try* is one run of the bug's plan, its seed the number of the try. What came of each is kept in a
+A *try* is one run of a bug's plan, its seed the number of the try. What came of each is kept in a
 ledger (store/reproduce/ledger.jsonl), so that what was stopped goes on, and is never played twice;
-`biplane track-record` takes it into one that outlives the store (docs/track-record.jsonl).
+`biplane track-record` takes it into one that outlives the store (docs/track-record.jsonl). While
+one try is played the one before is judged (`harness.studies.playing`), unless it hangs on that
+verdict whether there is a next.
 Found means: a rule of ``found_by`` was broken. On the mended release anything but valid is a
 failure: a rule that fires there too proves nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from checkers.judging.verdict import Verdict
+from harness.arms import Skipped
 from harness.bugs.book import Bug
 from harness.bugs.scenario import plan_of, profile_of, scenario_of
-from harness.run import Outcome, Progress, run
+from harness.run import Progress, Recorded, record_run
+from harness.runtime.protocol import SetupError
 from harness.settings import Settings
-from harness.studies.ledger import Budget, Entry, Ledger, Play, entry_of, origin
+from harness.studies.ledger import Budget, Entry, Play
+from harness.studies.playing import WAITING, Desk, Record
 
 LEDGER: Final = Path("reproduce") / "ledger.jsonl"
 BROKEN, MENDED = "broken", "mended"
-PlayIt = Callable[[Bug, Play], Outcome]
+Cannot = Callable[[Bug, SetupError], None]
+"""Told of a bug that cannot be played here, and is left out from then on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,38 +72,80 @@ def play_of(bug: Bug, side: str, number: int) -> Play:
 
 
 def reproduce(
-    bug: Bug, ledger: Ledger, play: PlayIt, *, tries: int, budget: Budget, own: Budget
+    bugs: Sequence[Bug], desk: Desk, *, tries: int, budget: Budget, cannot: Cannot
 ) -> Iterator[Try]:
-    """``tries`` on the broken release, all of them, or without a number (0) until it is found or
-    ``own``, the bug's budget, is spent; then as many on the mended one, once if it was 0. Of a bug
-    that is still open there is none."""
-    number = 0
-    while not budget.is_spent and (number < tries if tries else not own.is_spent):
+    """``tries`` of each on its broken release and as many on the mended one: the first of
+    everything, then the next, so that whatever the budget leaves undone is spread evenly. Without a
+    number (0) a bug is played until it is found or its own budget is spent, and then once where it
+    is mended. Of a bug that is still open there is no mended release."""
+    table = _Table(bugs, desk, cannot)
+    if not tries:
+        for bug in bugs:
+            yield from _until_found(bug, table, budget)
+    for number in range(1, tries + 1):
+        for bug in bugs:
+            for side in (BROKEN, MENDED) if bug.mended else (BROKEN,):
+                if not budget.is_spent:
+                    yield from table.play(bug, side, number)
+                    yield from table.verdicts(but=1)
+    yield from table.verdicts()
+
+
+def _until_found(bug: Bug, table: _Table, budget: Budget) -> Iterator[Try]:
+    own, number, found = Budget(bug.budget_s), 0, False
+    while not (found or own.is_spent or budget.is_spent):
         number += 1
-        done = _once(bug, ledger, play, BROKEN, number)
-        yield done
-        if done.found and not tries:
-            break
-    for number in range(1, max(tries, 1) + 1 if bug.mended else 1):
-        if budget.is_spent:
+        for one in (*table.play(bug, BROKEN, number), *table.verdicts()):
+            found = found or (one.bug is bug and one.found)
+            yield one
+    if bug.mended and not budget.is_spent:
+        yield from table.play(bug, MENDED, 1)
+        yield from table.verdicts()
+
+
+class _Table:
+    """Bugs at a desk: those that cannot be played here are left out after their first try."""
+
+    def __init__(self, bugs: Sequence[Bug], desk: Desk, cannot: Cannot) -> None:
+        self._bugs = {bug.id: bug for bug in bugs}
+        self._desk, self._cannot = desk, cannot
+        self._left_out: set[str] = set()
+
+    def play(self, bug: Bug, side: str, number: int) -> Iterator[Try]:
+        """The try that was kept of it; or it is played, and its verdict awaited."""
+        one = play_of(bug, side, number)
+        known = [e for e in self._desk.entries() if e.play == one and is_of(bug, e)]
+        if known and known[-1].verdict != WAITING:
+            yield Try(bug=bug, entry=known[-1], new=False)
+        if known or bug.id in self._left_out:
             return
-        yield _once(bug, ledger, play, MENDED, number)
+        try:
+            self._desk.play(one, extra=lambda: {"digest": bug.digest})
+        except SetupError as why:
+            self._left_out.add(bug.id)
+            self._cannot(bug, why)
+
+    def verdicts(self, but: int = 0) -> Iterator[Try]:
+        """Of those that wait for theirs, until no more than ``but`` do. What an earlier command
+        left waiting is among them."""
+        for entry in self._desk.collect(but=but):
+            bug = self._bugs.get(entry.play.scenario)
+            if bug is not None and is_of(bug, entry):
+                yield Try(bug=bug, entry=entry, new=True)
 
 
-def _once(bug: Bug, ledger: Ledger, play: PlayIt, side: str, number: int) -> Try:
-    one = play_of(bug, side, number)
-    known = ledger.get(one)
-    if known is not None and is_of(bug, known):
-        return Try(bug=bug, entry=known, new=False)
-    entry = entry_of(one, play(bug, one), {**origin(), "digest": bug.digest})
-    ledger.add(entry)
-    return Try(bug=bug, entry=entry, new=True)
-
-
-def player(progress: Progress, *, store: Path, runtime: str, keep_data: bool = False) -> PlayIt:
+def player(
+    bugs: Mapping[str, Bug],
+    progress: Progress,
+    *,
+    store: Path,
+    runtime: str,
+    keep_data: bool = False,
+) -> Record:
     """Plays in real clusters."""
 
-    def play(bug: Bug, one: Play) -> Outcome:
+    def play(one: Play) -> Recorded:
+        bug = bugs[one.scenario]
         settings = Settings.of(
             seed=one.seed,
             sut=one.sut,
@@ -109,16 +157,19 @@ def player(progress: Progress, *, store: Path, runtime: str, keep_data: bool = F
         settings = replace(settings, profile=profile_of(bug))
         extra = bug.mended_config if one.bug == MENDED else {}
         scenario = scenario_of(replace(bug, plan=plan_of(bug, one.seed)), extra)
-        return run(scenario, settings, progress)
+        try:
+            return record_run(scenario, settings, progress)
+        except Skipped as why:
+            raise SetupError(str(why)) from None
 
     return play
 
 
 def succeeded(tries: Sequence[Try]) -> bool:
-    """Found at last on the release that has it, valid wherever it is mended."""
+    """Found on the release that has it, valid wherever it is mended."""
     broken = [t for t in tries if t.side == BROKEN]
     mended = [t for t in tries if t.side == MENDED]
-    found = bool(broken) and broken[-1].found
+    found = any(t.found for t in broken)
     still_open = bool(broken) and broken[-1].bug.mended is None
     valid = all(t.entry.verdict == Verdict.VALID for t in mended)
     return found and (still_open or bool(mended)) and valid

@@ -108,7 +108,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     afterwards what it led is its own doing (`checkers.promises.handing_over`). It is not the
     controller's, which forgets with its office whom it took for stopping. Before a lagging
     leader dies its clients send again what it did not answer: it must not take for replicated what
-    it has already. That comes last: who is back then is told of everything at once, or never."""
+    it has already. That comes last: who is back then is told of everything at once, or never. Each
+    begins when the one before is healed: on a slow system a broker is long in going, and the next
+    would be aimed at who is on its way out."""
     chaos_ms = int(profile.chaos_s * 1000)
     ways = ["lagged-kill", "stop", "pause"]
     rng.shuffle(ways)
@@ -142,6 +144,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params={"partition": partition, "resend": True, "longer_ms": RESEND_MS}
                 if lagged
                 else {"target": target},
+                after=entries[-1].id if entries else "",
             )
         )
         at_ms += step_ms

@@ -31,6 +31,8 @@ _NICE: Final = 5
 """How far the judge stands back: a broker that waits for a processor is a broker that is late."""
 
 
+WAITING: Final = "waiting"
+"""The verdict of a run that has none yet."""
 Record = Callable[[Play], Recorded]
 """Plays a run to its finished history; raises what `harness.run.record_run` does."""
 Judge = Callable[[Path], "Future[tuple[dict[str, Any], float]]"]
@@ -114,7 +116,7 @@ def entries_of(ledger: Ledger) -> Iterator[Entry]:
     """Those of the ledger, and of the runs that wait for their verdict what is known of them."""
     yield from ledger
     for one in _read(ledger):
-        yield Entry(play=one.play, verdict="waiting", extra=one.extra)
+        yield Entry(play=one.play, verdict=WAITING, extra=one.extra)
 
 
 def _waiting_room(ledger: Ledger) -> Path:
@@ -128,9 +130,10 @@ def _read(ledger: Ledger) -> Iterator[_Waiting]:
             body = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue  # torn: it is played again
-        if Play(**body["play"]) in ledger:
-            continue
         recorded = body["recorded"]
+        known = ledger.get(Play(**body["play"]))
+        if known is not None and known.folder == recorded["folder"]:
+            continue
         recorded["folder"] = Path(recorded["folder"])
         recorded["log_dirs"] = [Path(path) for path in recorded["log_dirs"]]
         yield _Waiting(Play(**body["play"]), Recorded(**recorded), body["extra"])

@@ -123,7 +123,7 @@ WITHOUT_DEFAULTS = (
     *("toxic", "frames", "lagged-kill", "unanswered-kill", "lagging-follower", "isr-lag"),
     *("double-failover", "outdated-expansion", "diverging-fetch"),
     *("last-standing", "last-in-sync", "late-epoch-answer"),
-    *("reassign-called-off",),
+    *("reassign-called-off", "moved-while-asking"),
     *("empty-epoch", "forgotten-expansion", "outlived-answer", "broker-config"),
     *("recreate-topic", "stopped-ahead", "unready-preferred", "joint-death"),
     *("uneven-failover", "lagged-move", "grow-topic"),

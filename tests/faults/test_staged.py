@@ -185,6 +185,49 @@ def test_a_question_needs_a_connection_that_stays(ctx: Any, entry: Any) -> None:
     assert told.steps == []
 
 
+def test_a_partition_moves_while_its_follower_asks_about_others(ctx: Any, entry: Any) -> None:
+    """The follower is not the controller, which is 3; it goes after the replicas have their order,
+    and comes back before they are led by another."""
+    like(ctx, 1, 1, 2, 3)
+    told = Told(ctx, (1, 3, 2), False)
+    as_kafka_does(told)
+    stop = ctx.cluster.stop
+
+    def stopped(node: int) -> None:
+        told.steps.append(("stop", node))
+        stop(node)
+
+    ctx.cluster.stop = stopped
+    fault = build(entry("moved-while-asking", partition="t-1", moved="t-0"))
+    fault.inject(ctx)
+    assert [step[:2] for step in told.steps] == [
+        *(("reassign", 3), ("hold", "question"), ("stop", 2), ("start", 2)),
+        *(("hold", "told"), ("elect", 3), ("release", "question")),
+    ]
+    held = told.held["e1-question"]
+    assert (held["node"], held["client"]) == (1, client_of(2))
+    assert told.held["e1-told"]["action"] == "delay", "what is only counted passes"
+    assert fault.took_hold
+    fault.heal(ctx)
+    assert not ctx.frames.rules
+
+
+@pytest.mark.parametrize(
+    ("asked", "moved"), [((1, 3), (1, 3)), ((1, 2), (1, 2)), ((1, 2, 3), (2, 1, 3))]
+)
+def test_who_asks_and_who_leads_next_follow_one_leader(
+    ctx: Any, entry: Any, asked: tuple[int, ...], moved: tuple[int, ...]
+) -> None:
+    like(ctx, 1, *asked)
+    told = Told(ctx, moved, False)
+    fault = build(entry("moved-while-asking", partition="t-1", moved="t-0"))
+    with pytest.raises(FaultFailed, match="allowed: one leader"):
+        fault.inject(ctx)
+    assert told.steps == []
+    with pytest.raises(PlanError, match=r"params\.moved"):
+        build(entry("moved-while-asking", partition="t-1", moved="nonsense"))
+
+
 class Ends:
     """Where logs end: broker 1 writes as long as it leads, broker 2 what it is given."""
 

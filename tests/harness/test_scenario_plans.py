@@ -345,6 +345,13 @@ def test_who_is_killed_alone_has_what_its_producers_will_send_again() -> None:
             assert (e.params.get("held_ms", 0) > 0) == (e.fault == "kill")
 
 
+def test_one_goes_when_the_one_before_is_back() -> None:
+    """However long it takes to stop: a broker on its way out is nobody's aim."""
+    for plan in (*plans("broker-restart"), *plans("broker-restart", "nightly", 5)):
+        ids = [entry.id for entry in plan.entries]
+        assert [entry.after for entry in plan.entries] == ["", *ids[:-1]]
+
+
 def test_who_comes_back_last_hears_of_partitions_that_it_has_no_replica_of() -> None:
     scenario = SCENARIOS["broker-restart"]
     (topic,) = [t for t in scenario.topics(STAGE) if t.name == "elsewhere"]

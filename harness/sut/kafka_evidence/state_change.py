@@ -12,7 +12,9 @@ after it, so that the lines of one thread between two ``Handling`` lines belong 
 
 Releases before 2.6 say less. A ``Completed ... become-leader transition`` stands for the first two
 (a leader's log end is in ``server.log``, a follower's nowhere), an update's last ``Cached`` line
-for the line that ends it, and of a stop the epochs are not told: it makes no row.
+for the line that ends it, and of a stop the epochs are not told: it makes no row. A transition is
+``Completed``, too, of which it was said before that there is no such leader to follow: nothing was
+taken up then, not even the epoch (ReplicaManager.makeFollowers).
 
 A controller's own lines (``Sending ...``, ``Changed state ...``) say what it decided. They are
 known and make no rows: when a request left is in ``control-sends.log``, what was committed in
@@ -88,6 +90,10 @@ _OLD_RECEIVED: Final = re.compile(  # until 2.3; its lists have no brackets
     r"Received LeaderAndIsr request PartitionState\(controllerEpoch=(-?\d+), leader=(-?\d+), "
     r"leaderEpoch=(-?\d+), .*\) correlation id (\d+) from controller -?\d+ epoch -?\d+ "
     r"for partition (\S+)-(\d+)$"
+)
+_UNFOLLOWED: Final = re.compile(
+    r"Received LeaderAndIsrRequest .* for partition (\S+)-(\d+) .*cannot become follower since the "
+    r"new leader -?\d+ is unavailable"
 )
 _DELETED_LEADER: Final = -2
 _UPDATE_MS: Final = 1000
@@ -235,6 +241,9 @@ def _older_line(
     if found := _OLD_RECEIVED.match(text):
         epochs = zip(("controllerEpoch", "leader", "leaderEpoch"), found.groups(), strict=False)
         now.states[found[5], int(found[6])] = {name: int(value) for name, value in epochs}
+        return []
+    if found := _UNFOLLOWED.match(text):
+        now.states.pop((found[1], int(found[2])), None)
         return []
     if found := _COMPLETED.match(text):
         topic, partition = found[3], int(found[4])

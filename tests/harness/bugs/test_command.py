@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 from harness.bugs import play
 from harness.bugs.book import NOT_SHOWN, load_all
 from harness.cli import app
+from harness.run import Recorded
 from harness.runtime.protocol import SetupError
+from harness.studies import playing
+from harness.studies.ledger import Play
 from tests.harness.bugs.test_book import GOOD, written
 from tests.harness.bugs.test_play import Played
 
@@ -28,7 +31,8 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     written(folder, OTHER, "KAFKA-2")
 
     def run(name: str, *words: str, played: Any = None) -> tuple[int, str]:
-        monkeypatch.setattr(play, "player", lambda *_a, **_k: played)
+        monkeypatch.setattr(play, "player", lambda *_a, **_k: played and played.record)
+        monkeypatch.setattr(playing, "judges", played and played.judges)
         options = ("--bugs", str(folder), "--store", str(tmp_path / "store"))
         done = CliRunner().invoke(app, [name, *words, *options])
         return done.exit_code, " ".join(done.output.split())
@@ -53,14 +57,14 @@ def test_one_that_is_not_shown_fails_the_whole(command: Any) -> None:
 
 def test_a_release_that_is_not_here_does_not_end_the_others(command: Any) -> None:
     class NotHere(Played):
-        def __call__(self, bug: Any, one: Any) -> Any:
-            if bug.id == "KAFKA-1":
+        def record(self, play: Play) -> Recorded:
+            if play.scenario == "KAFKA-1":
                 raise SetupError("Kafka 2.5.0 is not on this machine")
-            return super().__call__(bug, one)
+            return super().record(play)
 
-    code, said = command("reproduce", "--all", "--tries", "1", played=NotHere({1}))
+    code, said = command("reproduce", "--all", "--tries", "2", played=NotHere({1}))
     assert code == 2
-    assert "KAFKA-1 cannot be played here: Kafka 2.5.0 is not on this machine" in said
+    assert said.count("KAFKA-1 cannot be played here: Kafka 2.5.0 is not on this machine") == 1
     assert "KAFKA-2 on kafka-zk@2.5.1 (mended), try 1: valid" in said
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from checkers.judging.verdict import Verdict
 from harness.bugs import record
 from harness.bugs.book import Bug, load
 from harness.bugs.play import BROKEN, MENDED, Try, reproduce, succeeded, witness_of
-from harness.run import Outcome
+from harness.run import Recorded
+from harness.runtime.protocol import SetupError
 from harness.studies.ledger import Budget, Ledger, Play
+from harness.studies.playing import Desk, Judge
 from tests.harness.bugs.test_book import GOOD, written
 
 RULE = "never-in-sync"
@@ -22,26 +27,38 @@ RULE = "never-in-sync"
 class Played:
     """Finds the bug in the tries of the broken release that are named, and what else is told."""
 
+    _runs = count()
+
     def __init__(self, found: set[int], mended: str = "valid") -> None:
         self.found, self.mended = found, mended
         self.plays: list[tuple[str, int, str]] = []
+        self.judged: list[str] = []
 
-    def __call__(self, bug: Bug, play: Play) -> Outcome:
+    def record(self, play: Play) -> Recorded:
         self.plays.append((play.bug, play.seed, play.sut))
-        broken = play.seed in self.found if play.bug == BROKEN else self.mended == "invalid"
-        verdict = (
-            Verdict.INVALID if broken else Verdict(self.mended if play.bug == MENDED else "valid")
+        folder = Path(f"nowhere/{next(self._runs)}/{play.bug}-{play.seed}")
+        return Recorded(
+            scenario=play.scenario, folder=folder, log_dirs=(), keep_data=True, seconds=1.0
         )
+
+    def judge(self, folder: Path) -> Future[tuple[dict[str, Any], float]]:
+        self.judged.append(folder.name)
+        side, seed = folder.name.split("-")[-2:]
+        broken = int(seed) in self.found if side == BROKEN else self.mended == "invalid"
+        verdict = "invalid" if broken else self.mended if side == MENDED else "valid"
         counts = {RULE: 1} if broken else {}
-        results = {"checks": {"recovery": {"violation_counts": counts, "violations": []}}}
-        return Outcome(
-            scenario=bug.id,
-            verdict=verdict,
-            reasons=[],
-            folder=Path("nowhere"),
-            results=results,
-            seconds=1.0,
-        )
+        results = {
+            "verdict": verdict,
+            "reasons": [],
+            "checks": {"recovery": {"violation_counts": counts, "violations": []}},
+        }
+        done: Future[tuple[dict[str, Any], float]] = Future()
+        done.set_result((results, 0.0))
+        return done
+
+    @contextmanager
+    def judges(self) -> Iterator[Judge]:
+        yield self.judge
 
 
 @pytest.fixture
@@ -54,16 +71,27 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger.jsonl")
 
 
+def refuse(_bug: Bug, why: SetupError) -> None:
+    raise why
+
+
 def all_of(
-    bug: Bug,
+    bugs: Bug | list[Bug],
     ledger: Ledger,
     played: Played,
     tries: int = 0,
     budget_s: float = 60,
-    own_s: float = 60,
+    **desk: bool,
 ) -> list[Try]:
-    budget, own = Budget(budget_s), Budget(own_s)
-    return list(reproduce(bug, ledger, played, tries=tries, budget=budget, own=own))
+    return list(
+        reproduce(
+            bugs if isinstance(bugs, list) else [bugs],
+            Desk(ledger, played.record, played.judge, **desk),
+            tries=tries,
+            budget=Budget(budget_s),
+            cannot=refuse,
+        )
+    )
 
 
 def test_until_it_is_found_then_once_where_it_is_mended(bug: Bug, ledger: Ledger) -> None:
@@ -80,7 +108,52 @@ def test_until_it_is_found_then_once_where_it_is_mended(bug: Bug, ledger: Ledger
 def test_so_many_tries_of_each(bug: Bug, ledger: Ledger) -> None:
     played = Played({1, 2})
     assert succeeded(all_of(bug, ledger, played, tries=2))
-    assert [side for side, *_ in played.plays] == [BROKEN] * 2 + [MENDED] * 2
+    assert [side for side, *_ in played.plays] == [BROKEN, MENDED] * 2
+
+
+def test_one_of_every_bug_then_the_next(bug: Bug, ledger: Ledger) -> None:
+    other = replace(bug, id="KAFKA-2", mended=None)
+    played = Played({1, 2})
+    done = all_of([bug, other], ledger, played, tries=2)
+    assert [(side, n) for side, n, _ in played.plays] == [
+        *((BROKEN, 1), (MENDED, 1), (BROKEN, 1)),
+        *((BROKEN, 2), (MENDED, 2), (BROKEN, 2)),
+    ]
+    assert [(t.bug.id, t.entry.play.seed) for t in done] == [
+        *(("KAFKA-1", 1), ("KAFKA-1", 1), ("KAFKA-2", 1)),
+        *(("KAFKA-1", 2), ("KAFKA-1", 2), ("KAFKA-2", 2)),
+    ]
+
+
+def test_a_try_is_judged_while_the_next_is_played(bug: Bug, ledger: Ledger) -> None:
+    """A number of tries hangs on no verdict; until it is found does."""
+
+    class Slow(Played):
+        def record(self, play: Play) -> Recorded:
+            self.judged.append(f"played {play.seed}")
+            return super().record(play)
+
+    still = replace(bug, mended=None)
+    many, few = Slow(set()), Slow({2})
+    desk = Desk(ledger, many.record, many.judge)
+    tries = reproduce([still], desk, tries=3, budget=Budget(60), cannot=refuse)
+    assert next(tries).entry.play.seed == 1
+    assert many.judged == ["played 1", "broken-1", "played 2", "broken-2"]  # none is waited for
+    assert [t.entry.play.seed for t in tries] == [2, 3]
+    all_of(replace(still, digest="another"), ledger, few)
+    assert few.judged == ["played 1", "broken-1", "played 2", "broken-2"]
+
+
+def test_what_was_stopped_before_its_verdict_is_judged_and_not_played_again(
+    bug: Bug, ledger: Ledger
+) -> None:
+    """Where another text of the file was played before, too: its entry is no verdict on this."""
+    all_of(replace(bug, digest="another"), ledger, Played({1}), tries=1)
+    assert all_of(bug, ledger, Played({1}), tries=1, later=True) == []
+    played = Played({1})
+    done = all_of(bug, Ledger(ledger.path), played, tries=1)
+    assert played.plays == []
+    assert [(t.side, t.found, t.new) for t in done] == [(BROKEN, True, True), (MENDED, False, True)]
 
 
 def test_what_is_kept_is_not_played_again(bug: Bug, ledger: Ledger, tmp_path: Path) -> None:
@@ -88,7 +161,7 @@ def test_what_is_kept_is_not_played_again(bug: Bug, ledger: Ledger, tmp_path: Pa
     played = Played({1, 2})
     done = all_of(bug, Ledger(tmp_path / "ledger.jsonl"), played, tries=2)
     assert [(side, n) for side, n, _ in played.plays] == [(BROKEN, 2), (MENDED, 2)]
-    assert [t.new for t in done] == [False, True, False, True]
+    assert [t.new for t in done] == [False, False, True, True]
 
 
 def test_what_another_text_of_the_file_found_says_nothing(bug: Bug, ledger: Ledger) -> None:
@@ -115,7 +188,7 @@ def test_budgets_end_it(bug: Bug, ledger: Ledger) -> None:
     played = Played(set())
     assert not succeeded(all_of(bug, ledger, played, budget_s=0.0))
     assert played.plays == []
-    all_of(bug, ledger, played, own_s=0.0)  # the bug's own: the mended release all the same
+    all_of(replace(bug, budget_s=0.0), ledger, played)  # its own: where it is mended all the same
     assert [side for side, *_ in played.plays] == [MENDED]
 
 

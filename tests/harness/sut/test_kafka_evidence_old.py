@@ -113,6 +113,32 @@ def test_a_follower_of_2_4_has_no_end(tmp_path: Path) -> None:
     assert (row["role"], row["leader"], row["log_end_offset"]) == ("follower", 2, None)
 
 
+@pytest.mark.parametrize("leader", [2, -1])
+def test_who_could_not_follow_took_nothing_up(tmp_path: Path, leader: int) -> None:
+    """And says that it completed it all the same; another partition of the request is not meant."""
+    version = Version(2, 4, 1)
+    state = STATE_24.replace("leader=1,", f"leader={leader},")
+    other = STATE_24.replace("partitionIndex=3", "partitionIndex=4").replace(
+        "leader=1,", "leader=3,"
+    )
+    follows = COMPLETED.replace("become-leader", "become-follower") + f" with leader {leader}"
+    began(tmp_path, version)
+    lines = [
+        *(
+            f"[Broker id=1] Received LeaderAndIsr request {one} correlation id 4 from controller 3 epoch 8"
+            for one in (state, other)
+        ),
+        "[Broker id=1] Received LeaderAndIsrRequest with correlation id 4 from controller 3 epoch 8 for "
+        "partition a-b-3 (last update controller epoch 7) but cannot become follower since the new "
+        f"leader {leader} is unavailable.",
+        follows,
+        follows.replace("a-b-3", "a-b-4"),
+    ]
+    write(tmp_path, "state-change.log", [log(51, line) for line in lines])
+    (row,) = kind(tmp_path, "leader_change", version)
+    assert (row["partition"], row["leader"]) == (4, 3)
+
+
 def cached(partition: int, correlation_id: int) -> str:
     state = f"PartitionState(controllerEpoch=7, leader=2, leaderEpoch=5, isr=[2], zkVersion=9, replicas=[1, 2], offlineReplicas=[]) for partition a-b-{partition}"
     return f"[Broker id=1] Cached leader info {state} in response to UpdateMetadata request sent by controller 3 epoch 8 with correlation id {correlation_id}"
