@@ -304,19 +304,21 @@ def end() -> None:
         _ahead.join(_END_S)  # it takes its files away
 
 
+def connected(spark: SparkSession) -> bool:
+    """Whether it is a session at a server of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def tuned(spark: SparkSession, rows: int | None, *, one_partition: bool = False) -> SparkSession:
     """A session over the same JVM, set for a history of so many rows (None: large), each of whose
     frames is of ``one_partition``. What was set by whoever started Spark stays as it is."""
-    from pyspark.sql.utils import is_remote
-
-    connected = is_remote()
     alike: Any = spark
-    own: SparkSession = alike.cloneSession() if connected else spark.newSession()
+    own: SparkSession = alike.cloneSession() if connected(spark) else spark.newSession()
     small = rows is not None and rows <= SMALL_ROWS
     settings = {**_ALWAYS, **(_SMALL if small else _LARGE)}
     if one_partition:
         settings |= _ONE_PARTITION
-    if connected:
+    if connected(spark):
         given = dict(spark.conf.getAll)
     else:
         given = dict(spark.sparkContext.getConf().getAll())

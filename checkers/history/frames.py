@@ -39,7 +39,7 @@ from checkers.history.parts import (
 from checkers.history.playing import is_played
 from checkers.history.run_info import RunInfo
 from checkers.history.store import LocalStore, Store, open_store
-from checkers.spark import CONNECT, SMALL_ROWS, local_frame, session, tuned
+from checkers.spark import SMALL_ROWS, local_frame, session, tuned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,11 +118,6 @@ class History:
         Spark (``master``, ``memory``, ``conf``: see `checkers.spark`) unless given a session.
         """
         remote = "://" in str(where) and not str(where).startswith("file:")
-        if remote and (master or "").startswith(CONNECT):
-            raise HistoryError(
-                f"{where}: a client of Spark Connect has no way to files elsewhere; allowed: a "
-                "folder that the server sees under the same path"
-            )
         if remote:
             spark = spark or session(master, memory=memory, conf=conf, small=False)
         store = open_store(where, spark)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from checkers.history import HistoryError
+from checkers.spark import connected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,4 +172,9 @@ def open_store(where: str | Path, spark: SparkSession | None) -> Store:
         return LocalStore(Path(text))
     if spark is None:
         raise ValueError("a Spark session is needed to read a URI")
+    if connected(spark):
+        raise HistoryError(
+            f"{text}: a client of Spark Connect has no way to files elsewhere; allowed: a folder "
+            "that the server sees under the same path"
+        )
     return HadoopStore(text, spark)

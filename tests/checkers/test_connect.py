@@ -89,14 +89,14 @@ def test_a_client_without_java_says_the_same(spark: Any, tmp_path: Path, server:
     done = check(run, server, timeout=400)
     assert done.returncode == 1, done.stderr[-3000:]
     assert judged(json.loads((run / "results.json").read_text())) == alone
+    elsewhere = check("s3a://bucket/run", server, timeout=100)
+    assert elsewhere.returncode == 254, elsewhere.stderr[-3000:]
+    assert "a folder that the server sees" in elsewhere.stderr
 
 
-def test_what_a_client_cannot_do_is_refused(tmp_path: Path) -> None:
+def test_a_server_that_nobody_runs_is_refused(tmp_path: Path) -> None:
     run = tmp_path / "run"
     make(run, rows=5_000)
     nobody = check(run, "sc://127.0.0.1:1", timeout=100)
     assert nobody.returncode == 254, nobody.stderr[-3000:]
     assert "sc://127.0.0.1:1" in nobody.stderr
-    elsewhere = check("s3a://bucket/run", "sc://127.0.0.1:1", timeout=100)
-    assert elsewhere.returncode == 254, elsewhere.stderr[-3000:]
-    assert "a folder that the server sees" in elsewhere.stderr
