@@ -133,9 +133,11 @@ class _HeldKill(BaseFault):
         return partition_state(ctx.view, self.topic, self.partition)
 
     def _followers(self, ctx: Context, state: PartitionState) -> list[int]:
-        if state.leader < 0:
-            return []
+        """None of a leader that is being replaced: its session is over, or nobody is in office who
+        could elect another (a broker that was paused is still named for a moment)."""
         live = set(ctx.view.live_brokers())
+        if state.leader not in live or ctx.view.controller() is None:
+            return []
         return [r for r in state.isr if r != state.leader and r in live]
 
 

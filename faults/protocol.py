@@ -64,7 +64,8 @@ class Entry:
     """One line of a plan. Offsets count from the start of the chaos phase, in milliseconds.
 
     ``after``: the id of an entry before it. It begins at its offset, and not before that one has
-    been healed, however long a system takes over it; its duration counts from then."""
+    been healed for as long as the plan has between the two, however long a system takes over it;
+    its duration counts from then."""
 
     id: str
     fault: str

@@ -42,6 +42,8 @@ class Step:
     lock: threading.Lock = field(default_factory=threading.Lock)
     over: threading.Event = field(default_factory=threading.Event)
     """It has been healed, or never will be begun."""
+    over_ns: int = 0
+    """Since when."""
 
 
 class Schedule:
@@ -122,23 +124,27 @@ class Schedule:
             if step.failure is not None or not self._wait_until(begin_ns):
                 return
             if step.entry.after in self._by_id:
-                if not self._wait_for(self._by_id[step.entry.after]):
+                if not self._wait_for(self._by_id[step.entry.after], step.entry):
                     return
                 begin_ns = self._now_ns()
             self._inject(step)
             self._wait_until(begin_ns + step.entry.duration_ms * 1_000_000)
         finally:
             self._heal(step)
+            step.over_ns = self._now_ns()
             step.over.set()
 
     def _wait_until(self, t_ns: int) -> bool:
         return not self._stop.wait(max(0.0, (t_ns - self._now_ns()) / 1e9))
 
-    def _wait_for(self, before: Step) -> bool:
+    def _wait_for(self, before: Step, entry: Entry) -> bool:
+        """Until that one has been healed for as long as the plan has between the two: what is slow
+        does not eat a rest."""
         while not before.over.wait(_LOOK_S):
             if self._stop.is_set():
                 return False
-        return not self._stop.is_set()
+        rest_ms = entry.at_ms - before.entry.at_ms - before.entry.duration_ms
+        return self._wait_until(before.over_ns + max(0, rest_ms) * 1_000_000)
 
     def _inject(self, step: Step) -> None:
         self._event(step, "inject")

@@ -63,6 +63,23 @@ def test_who_is_made_to_lag_is_who_is_killed(ctx: Any, entry: Any, logs: Any) ->
     assert not ctx.cluster.toxics
 
 
+def test_who_is_being_replaced_is_not_made_to_lag(
+    ctx: Any, entry: Any, logs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that was paused is named until somebody in office elects another."""
+    logs(1, "t-0", 20)
+    for name, gone in (("the_controller", None), ("without_session", {1})):
+        with monkeypatch.context() as patch:
+            if name == "the_controller":
+                patch.setattr(ctx.cluster, name, gone)
+            else:
+                patch.setattr(ctx.cluster, "live_brokers", lambda: {2, 3})
+            fault = build(entry("lagged-kill", partition="t-0", in_sync_ms=30))
+            with pytest.raises(FaultFailed, match="has a live follower in sync"):
+                fault.inject(ctx)
+    assert ctx.cluster.calls == []
+
+
 def test_who_lags_may_go_on_for_a_while(ctx: Any, entry: Any, logs: Any) -> None:
     logs(1, "t-0", 30)
     slept, real = [], ctx.sleep

@@ -131,6 +131,20 @@ def test_an_entry_waits_for_the_one_that_it_comes_after(wait_until: Callable[...
     assert at["heal"] - at["inject"] >= 50_000_000
 
 
+def test_what_is_slow_does_not_eat_a_rest(wait_until: Callable[..., None]) -> None:
+    gate = threading.Event()
+    slow, next_one = Probe(block=gate), Probe()
+    after = Entry(id="b", fault="probe", at_ms=90, duration_ms=0, params={}, after="a")
+    plan, rows = schedule((entry("a", 0, 10), slow), (after, next_one))
+    plan.start()
+    wait_until(lambda: phases(rows, "a") == ["inject"])
+    time.sleep(0.1)
+    gate.set()
+    assert plan.join(60)
+    at = {(row["id"], row["phase"]): row["t"] for row in rows}
+    assert at["b", "inject"] - at["a", "healed"] >= 79_000_000
+
+
 def test_an_entry_goes_on_after_one_that_failed_or_is_not_there() -> None:
     failed, next_one, last = Probe(fail=FaultFailed("nobody answered")), Probe(), Probe()
     after = Entry(id="b", fault="probe", at_ms=0, duration_ms=0, params={}, after="a")

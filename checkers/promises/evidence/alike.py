@@ -7,7 +7,9 @@ lost, and whatever is judged by it falls out of the count.
 
 Brokers of one cluster are one program as well: of what they number each fills in what others do.
 
-``_SORTS`` says of which sort a row is; ``_EITHER`` what may be there or not, for all one knows.
+``_SORTS`` says of which sort a row is; ``_EITHER`` what may be there or not, for all one knows. An
+idempotent producer that had to send again is not always told an offset (librdkafka takes
+DUPLICATE_SEQUENCE_NUMBER for success): such an acknowledgement is of a sort of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.accounts import NO_RETRY_NS
 from checkers.history import KINDS
 
 if TYPE_CHECKING:
@@ -88,7 +91,12 @@ _NOT_ASKED: Final = ("error_ns", "process")
 
 def unlike(history: History) -> list[tuple[Trial, str]]:
     """By trial, in words: whose rows of a kind differ in which columns."""
-    parts = [_rows(history, kind) for kind in _SORTS if history.has(kind)]
+    again = _sent_again(history)
+    parts = [
+        _rows(history, kind, again if kind == "produce" else ())
+        for kind in _SORTS
+        if history.has(kind)
+    ]
     if not parts:
         return []
     rows: DataFrame = functools.reduce(lambda one, other: one.unionAll(other), parts)
@@ -110,9 +118,20 @@ def _columns(kind: str) -> list[str]:
     return [name for name in KINDS[kind].all_columns if name not in besides]
 
 
-def _rows(history: History, kind: str) -> DataFrame:
+def _sent_again(history: History) -> tuple[str, ...]:
+    """Which `produce` rows are of an idempotent producer that had time to send again, and was told
+    no offset."""
+    names = {name for (*_, name), how in history.run.deliveries().items() if how == "idempotent"}
+    if not names:
+        return ()
+    mine = ", ".join("'" + name.replace("'", "''") + "'" for name in sorted(names))
+    slow = f"t - invoke_t >= {NO_RETRY_NS}"
+    return (f"type = 'ok' and offset is null and {slow} and process in ({mine})",)
+
+
+def _rows(history: History, kind: str, more: tuple[str, ...]) -> DataFrame:
     there = (f"if(`{name}` is null, 0L, {1 << i}L)" for i, name in enumerate(_columns(kind)))
-    sort = (f"coalesce(string({one}), '?')" for one in _SORTS[kind])
+    sort = (f"coalesce(string({one}), '?')" for one in (*_SORTS[kind], *more))
     # One text each: column by column it would be hundreds of calls to Spark a kind.
     return history.frame(kind).select(
         "arm",

@@ -68,7 +68,8 @@ _TO_THE_CONTROLLER: Final = (
     *("API_VERSIONS", "ALTER_PARTITION", "ALLOCATE_PRODUCER_IDS", "CREATE_TOPICS", "ENVELOPE"),
 )
 LONG_ENOUGH_NS: Final = 5_000_000_000
-"""Connections are looked at once a second: who sent for so long was connected at some look."""
+"""Connections are looked at once a second: who sent for so long was connected at some look. A busy
+machine looks less often, so that some change has to have been seen in that time."""
 _ONE_LIFE: Final = ("boot", "broker_epoch")
 """Of the sender and of whom he sends to: no connection outlives either."""
 _IN_OFFICE: Final = ("controller", "created")
@@ -159,7 +160,9 @@ def _connections(history: History, outcome: Outcome, dual: set[str]) -> None:
     """What the controllers said that they sent, against where the kernel saw them connected."""
     if not history.has("control_send"):
         return
-    looked_at = {(row["arm"], row["trial"]) for row in history.rows("connection")}
+    looks: dict[tuple[str, int], list[int]] = {}
+    for row in history.rows("connection"):
+        looks.setdefault((row["arm"], row["trial"]), []).append(row["t"])
     connected = {
         (row["arm"], row["trial"], row["node"], row["to"])
         for row in history.rows("connection")
@@ -177,12 +180,16 @@ def _connections(history: History, outcome: Outcome, dual: set[str]) -> None:
         place = (row["arm"], row["trial"])
         if row["arm"] not in dual:
             continue
-        if place not in looked_at:
+        if place not in looks:
             outcome.unjudged(row["arm"], "where controllers connected: nobody looked")
         elif (*place, row["node"], row["to"]) in connected:
             outcome.saw(*place, SEEN)
         elif row["to_t"] - row["from_t"] >= LONG_ENOUGH_NS:
-            outcome.add(_past_the_listener(row))
+            if any(row["from_t"] < t <= row["to_t"] for t in looks[place]):
+                outcome.add(_past_the_listener(row))
+            else:
+                what = "where a controller connected: nothing shows that anybody looked meanwhile"
+                outcome.unjudged(row["arm"], what)
 
 
 def _data_on_control(history: History, outcome: Outcome, dual: set[str]) -> None:

@@ -5,6 +5,10 @@ record at one offset the answer and the final leader's log say the same, and it 
 request and its answer (an idempotent producer's record that was sent again was written at its first
 arrival, which lies between as well).
 
+Without LogAppendTime nobody is told a stamp, but who had to send again (idempotent): a leader that
+has the record already answers the latest time of its batch (UnifiedLog.append, BatchMetadata). That
+is compared with nothing.
+
 Wall clocks are tied to the monotonic one by the run (`run.json`), which says how far they moved
 against each other; `SLACK_NS` on top for what a clock's daemon may do meanwhile. Brokers that write
 nothing of the history may run on machines with clocks of their own: `ELSEWHERE_NS`.
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.accounts import leaders_table
+from checkers.facts.accounts import NO_RETRY_NS, leaders_table
 from checkers.facts.blocks import bit_of, block_of, unlike
 from checkers.facts.leadership import TP
 from checkers.facts.log_blocks import leaders_blocks
@@ -34,7 +38,7 @@ def mistimed(history: History) -> list[dict[str, Any]]:
     """By partition: how many records were ``compared``, how many are ``wrong``, and one of these
     (``value``, ``offset``, ``t``, ``told_ms``, ``stored_ms``)."""
     told = history.frame("produce").where("type = 'ok' and offset >= 0 and log_append_time_ms >= 0")
-    told = told.select(
+    told = _told_of_appends(history, told).select(
         *TP, "offset", "value", "invoke_t", "t", F.col("log_append_time_ms").alias("told_ms")
     )
     leaders = leaders_table(history).select(*TP, "leader_node")
@@ -58,6 +62,24 @@ def mistimed(history: History) -> list[dict[str, Any]]:
         F.min(F.when(wrong, example)).alias("example"),
     )
     return found + list(counted.toArrow().to_pylist())
+
+
+def _told_of_appends(history: History, told: DataFrame) -> DataFrame:
+    """Without what may be told of a second try, on topics whose producers date their records."""
+    run = history.run
+    place = ("arm", "trial", "topic")
+    created = [
+        dict(zip(place, key, strict=True))
+        for key, of in run.topics.items()
+        if not of.log_append_time
+    ]
+    table = history.table(created, "arm string, trial int, topic string")
+    theirs = F.broadcast(table.withColumn("_created", F.lit(True)))
+    everywhere = [name for name, of in run.topics_everywhere.items() if not of.log_append_time]
+    slow = F.col("t") - F.col("invoke_t") >= NO_RETRY_NS
+    by_producers = F.coalesce("_created", F.col("topic").isin(everywhere))
+    rows = told.join(theirs, list(place), "left")
+    return rows.where(~F.coalesce(slow & by_producers, F.lit(False)))
 
 
 def _elsewhen(history: History, append_ms: Column) -> Column:

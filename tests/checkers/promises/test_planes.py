@@ -17,10 +17,18 @@ BROKERS = (1, 2, 3)
 MS = 1_000_000
 
 
-def dual(story: Any, *, control: tuple[int, ...] = BROKERS, plane: str = "control") -> None:
-    """Controller 1 sends to three brokers for six seconds, and is connected to ``control``."""
+def dual(
+    story: Any,
+    *,
+    control: tuple[int, ...] = BROKERS,
+    plane: str = "control",
+    looked: float = 3_000,
+) -> None:
+    """Controller 1 sends to three brokers for six seconds, and is connected to ``control``.
+    ``looked``: when something else was seen to change."""
     story.run["arms"][story.arm]["planes"] = "dual"
     story.add("controller", 0, node=1, event="elected", controller_epoch=1)
+    story.add("connection", looked, node=2, to=3, link="inter-broker", connections=1)
     for broker in BROKERS:
         story.add("connection", 500, node=1, to=broker, link="inter-broker", connections=1)
         if broker in control:
@@ -65,6 +73,14 @@ def test_a_strangers_request_on_the_data_plane_is_his_own_business(story: Any) -
 def test_a_controller_that_ignores_the_control_listener(story: Any) -> Asks:
     dual(story, control=(1, 3))
     assert (yield apart(story)).counts == {"controller-past-the-control-listener": 1}
+
+
+@judging(check)
+def test_nobody_may_have_looked_meanwhile(story: Any) -> Asks:
+    dual(story, control=(1, 3), looked=600)
+    found = yield apart(story)
+    assert not found.counts
+    assert any("nothing shows that anybody looked" in says for says in found.not_judged)
 
 
 @judging(check)

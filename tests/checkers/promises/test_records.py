@@ -361,6 +361,25 @@ def test_without_a_tie_of_clocks_only_the_answer_counts(story: Any) -> Asks:
 # ---- records that are not what they were ---------------------------------------------------------
 
 
+TRIED_AGAIN = {
+    "by its producer": ({}, 1000, 900, 0),
+    "by its producer, at once": ({}, 10, 900, 1),
+    "by its broker": ({"message.timestamp.type": "LogAppendTime"}, 1000, 900, 1),
+}
+
+
+@pytest.mark.parametrize("dated", TRIED_AGAIN)
+@judging(check)
+def test_append_times_of_a_second_try(story: Any, dated: str) -> Asks:
+    """A leader that has it already answers the latest time of its batch, whoever dates it."""
+    configs, took_ms, ahead_ms, n = TRIED_AGAIN[dated]
+    stamped(story, told_ms=SENT_MS + ahead_ms, stored_ms=SENT_MS)
+    story.rows["produce"][0]["t"] += (took_ms - 10) * 1_000_000
+    topics = {"t": {"configs": configs}}
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "topics": topics}]
+    assert (yield story).counts == ({"append-time-wrong": n} if n else {})
+
+
 def whole(story: Any, *, closed: bool = True, named: bool = True) -> None:
     """One producer sent value 7 and was told offset 0 and its append time; it is there."""
     sends(story, "once")

@@ -97,6 +97,23 @@ def test_what_one_broker_leaves_out(spark: Any) -> None:
     assert not told
 
 
+def of_a_second_try(story: Story, how: str, took_ms: int) -> None:
+    """One acknowledgement that names no offset."""
+    workload = {"role": "producer", "process": "p", "acks": -1, "delivery": how}
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": [workload]}]
+    row = story.rows["produce"][1]
+    row |= {"offset": None, "invoke_t": row["t"] - took_ms * 1_000_000}
+
+
+def test_who_had_to_send_again_may_be_told_no_offset(spark: Any) -> None:
+    """An idempotent producer alone, and not at once."""
+    cases = {("idempotent", 60): 0, ("idempotent", 40): 1, ("once", 60): 1}
+    for (how, took_ms), n in cases.items():
+        story = sound()
+        of_a_second_try(story, how, took_ms)
+        assert len(unlike(story.history(spark))) == n, (how, took_ms)
+
+
 def test_what_is_told_of_some(spark: Any) -> None:
     edits = {**LOST, **LAWFUL}
     told = said_of_each(edits, sound, lambda rows: unlike(History.of(spark, rows)))
