@@ -7,7 +7,8 @@ cut; a follower cuts its own log there.
 Violations:
 - ``begins-otherwise``: told another beginning than the log's;
 - ``begins-in-another-epoch``: told, with the beginning, a leader epoch later than the one of the
-  record there (an earlier one is lawful: of an epoch in which nothing was kept; none (-1) as well);
+  record there (an earlier one is lawful: of an epoch in which nothing was kept; none (-1) as well;
+  and its own of a leader that had no record there as it took up the lead);
 - ``end-too-early``: told an end that lies below a record that acks=all had acknowledged before;
 - ``end-never-committed``: told an end beyond what was committed: no record is before it in the
   final log, or one of a later leader epoch than the one of the leader that told it, or one that was
@@ -121,7 +122,7 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
             told.where(f"asked_ms = {_EARLIEST} and (offset < 0 or offset > log_start)"),
             F.col("log_start"),
         ),
-        _begins_later(told, log),
+        _begins_later(history, told, log),
         _broken(
             "unheard-epoch-served",
             latest.where("leader_epoch >= 0 and leader_epoch < believed_epoch"),
@@ -171,11 +172,15 @@ def _broken(rule: str, rows: DataFrame, known: Any, of: str = ANSWERS) -> DataFr
     )
 
 
-def _begins_later(told: DataFrame, log: DataFrame) -> DataFrame:
-    """Against the record that is at that beginning in the final log."""
+def _begins_later(history: History, told: DataFrame, log: DataFrame) -> DataFrame:
+    """Against the record that is at that beginning in the final log. A leader that begins with an
+    empty log notes its own epoch there (Partition.makeLeader), whatever its successor has."""
+    led = history.frame("leader_change").where("role = 'leader'")
+    empty = led.select(*_TP, "node", "leader_epoch", F.col("log_end_offset").alias("offset"))
     there = log.select(*_TP, "offset", F.col("leader_epoch").alias("_in"))
     rows = told.where(f"asked_ms = {_EARLIEST}").join(there, [*_TP, "offset"])
     rows = rows.where("_in >= 0 and leader_epoch > _in")
+    rows = rows.join(empty, [*_TP, "node", "leader_epoch", "offset"], "left_anti")
     return _broken("begins-in-another-epoch", rows, F.col("_in"))
 
 

@@ -70,11 +70,20 @@ def written() -> Story:
     return story
 
 
+def begins_anew(story: Story, log_end_offset: int) -> None:
+    """The leader of epoch 2 had so many records as it took up the lead."""
+    leads = {"role": "leader", "leader": 1, "leader_epoch": 2, "log_end_offset": log_end_offset}
+    story.add("leader_change", 1150, node=1, **leads)
+    told(story, 1200, 0, EARLIEST, epoch=2)
+
+
 STORIES = {
     # Each rule broken, then what looks alike and is lawful.
     "begins-otherwise": lambda s: told(s, 1200, 2, EARLIEST),
     "begins-in-another-epoch": lambda s: told(s, 1200, 0, EARLIEST, epoch=2),
     "begins-in-another-epoch:one that kept nothing": lambda s: told(s, 1200, 0, EARLIEST, epoch=0),
+    "begins-in-another-epoch: with a record": lambda s: begins_anew(s, 1),
+    "begins-in-another-epoch:an empty log": lambda s: begins_anew(s, 0),
     "begins-in-another-epoch:none": lambda s: told(s, 1200, 0, EARLIEST, epoch=-1),
     "end-too-early": lambda s: told(s, 2000, 8, epoch=3),
     "end-too-early:to one who asked before": lambda s: told(s, 1900, 8, epoch=3),
