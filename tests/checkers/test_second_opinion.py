@@ -307,8 +307,11 @@ def test_spark_and_duckdb_say_the_same(
     for name in PROMISES:
         outcomes[name] = promise(name).check(history)
         counts.update({r: n for r, n in outcomes[name].counts.items() if r in RULES})
+    if folded:  # where nothing else is odd about its block (docs/guarantees.md: blind)
+        assert counts.pop("read-before-sent") <= second.violations.pop("read-before-sent")
     assert counts == second.violations
-    assert {rule for rule, n in counts.items() if n} == set(RULES), "not every rule was tried"
+    tried = set(RULES) - ({"read-before-sent"} if folded else set())
+    assert {rule for rule, n in counts.items() if n} == tried, "not every rule was tried"
     for arm, own in second.figures.items():
         losses = outcomes["truncation-loss"].arms[arm]
         assert losses["acked_all"] == own["acked_all"]

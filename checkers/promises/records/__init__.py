@@ -312,6 +312,8 @@ PROMISE: Final = Promise(
         "duplicates of a producer that may retry and took long, and what is in the log although "
         "its last try failed: an earlier one may have landed",
         "duplicates with acks=0",
+        "of more than 200,000 records, one that was given before it was offered, and is as it "
+        "should be else, with its neighbours",
         "what a leader appended twice while another broker told clients of no such leader, of who "
         "sends again only to another one",
         "without ZooKeeper, and of who may send again unasked: records of a topic's earlier life",
