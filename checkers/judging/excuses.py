@@ -111,6 +111,11 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "a fault took from the log, or the disk, of that broker, as far as the log went back",
         "the harness, which took it",
     ),
+    "empty": Excuse(
+        "a leader that took up the lead with an empty log notes its own leader epoch there",
+        "ZooKeeper, which has it as the leader of that epoch, and producers, who had not been "
+        "promised a record there",
+    ),
     "left-down": Excuse(
         "a node that it needs was taken down by the plan, and left down",
         "the harness, which took it down",

@@ -40,6 +40,8 @@ def established(table: str) -> Iterator[tuple[int, tuple[str, int]]]:
     """(inode, other end) of every established IPv4 connection of such tables, their lines one after
     another."""
     for line in table.splitlines():
+        if f" {_ESTABLISHED} " not in line:  # nearly all: what is over is in the table for a minute
+            continue
         fields = line.split()
         if len(fields) > 9 and fields[3] == _ESTABLISHED:
             host, _, port = fields[2].partition(":")
@@ -99,10 +101,11 @@ class SocketWatch:
     def look(self) -> None:
         """Write what changed since the last look."""
         found: Counter[tuple[int, Way]] = Counter()
+        tables: dict[str, str] = {}
         for node, pid in self._pids().items():
             # A process that ended while it was looked at has no connections.
             with contextlib.suppress(OSError):
-                own, table = _of(pid)
+                own, table = _own(pid), _table(pid, tables)
                 found.update({(node, way): n for way, n in count(own, table, self._ways).items()})
         for key in sorted(set(found) | set(self._written)):
             if found[key] != self._written[key]:
@@ -122,11 +125,19 @@ class SocketWatch:
             self.look()
 
 
-def _of(pid: int) -> tuple[set[int], str]:
+def _own(pid: int) -> set[int]:
     folder = f"/proc/{pid}/fd"
     targets = {}
     for name in os.listdir(folder):
         with contextlib.suppress(OSError):  # closed since
             targets[name] = os.readlink(f"{folder}/{name}")
-    tables = (Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6"))
-    return inodes(targets), "".join(tables)
+    return inodes(targets)
+
+
+def _table(pid: int, known: dict[str, str]) -> str:
+    """Of its network namespace, read once a look: ``known``, by namespace. It may be long."""
+    namespace = os.readlink(f"/proc/{pid}/ns/net")
+    if namespace not in known:
+        tables = (Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6"))
+        known[namespace] = "".join(tables)
+    return known[namespace]

@@ -164,6 +164,9 @@ def grouped(story: Any, rounds: int) -> None:
             ),
             (5_300, "pair", "live", {"node": 1 + number % 2}),
             (5_400, "pair", "keep", {}),
+            (5_500, "anew", "enter", {"generation": number}),
+            (5_600, "anew", "sync", {}),
+            (5_700, "anew", "live", {"error": 27, "type": "fail"}),
         )
         for t, group, step, more in told:
             fields = {"node": 1, "type": "ok", "error": 0, "invoke_t": at + t - 10, **more}

@@ -17,6 +17,7 @@ from checkers.promises import NAMES, availability, controller_latency, stale_met
 from checkers.promises.groups.absent_members import absent_members
 from checkers.promises.groups.kept_groups import kept_groups
 from checkers.promises.groups.known_members import known_members
+from checkers.promises.groups.later_generations import later_generations
 from checkers.promises.groups.left_members import left_members
 from checkers.promises.groups.raised_positions import raised_positions
 from checkers.promises.groups.told_members import told_members
@@ -94,7 +95,7 @@ def test_a_history_ten_times_as_long_brings_no_more_rows(
 
 IN_COURSES: Final = (
     *(kept_groups, visited_groups, left_members, raised_positions),
-    *(absent_members, known_members, told_members),
+    *(absent_members, known_members, told_members, later_generations),
 )
 
 

@@ -8,7 +8,7 @@ Violations:
 - ``begins-otherwise``: told another beginning than the log's;
 - ``begins-in-another-epoch``: told, with the beginning, a leader epoch later than the one of the
   record there (an earlier one is lawful: of an epoch in which nothing was kept; none (-1) as well;
-  and its own of a leader that had no record there as it took up the lead);
+  its own of a leader that had no record there as it took up the lead is excused);
 - ``end-too-early``: told an end that lies below a record that acks=all had acknowledged before;
 - ``end-never-committed``: told an end beyond what was committed: no record is before it in the
   final log, or one of a later leader epoch than the one of the leader that told it, or one that was
@@ -75,6 +75,9 @@ _APART_NS: Final = 20_000_000
 _TP: Final = ["arm", "trial", "topic", "partition"]
 _ROW: Final = [*_TP, "node", "t", "invoke_t", "offset", "leader_epoch", "believed_epoch"]
 _LATEST, _EARLIEST = -1, -2
+_LATER: Final = "begins-in-another-epoch"
+_EMPTY: Final = "empty"
+"""What would be such, and is excused."""
 
 
 def check(history: History) -> Outcome:
@@ -100,10 +103,12 @@ def check(history: History) -> Outcome:
     for row in first.orderBy("rule", *_TP).toArrow().to_pylist():
         place = (row["arm"], row["trial"], row["topic"], row["partition"])
         excuse = known.of(*place, row["row"]["t"])
-        if excuse is not None:
+        if row["rule"] == _EMPTY:
+            outcome.excuse(*place[:2], _LATER, _EMPTY, of=row["of"], n=row["n"])
+        elif excuse is not None:
             outcome.excuse(*place[:2], row["rule"], excuse, of=row["of"], n=row["n"])
-            continue
-        outcome.add(_finding(row), row["n"])
+        else:
+            outcome.add(_finding(row), row["n"])
     return outcome
 
 
@@ -122,7 +127,7 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
             told.where(f"asked_ms = {_EARLIEST} and (offset < 0 or offset > log_start)"),
             F.col("log_start"),
         ),
-        _begins_later(history, told, log),
+        *_begins_later(history, told, log),
         _broken(
             "unheard-epoch-served",
             latest.where("leader_epoch >= 0 and leader_epoch < believed_epoch"),
@@ -172,16 +177,36 @@ def _broken(rule: str, rows: DataFrame, known: Any, of: str = ANSWERS) -> DataFr
     )
 
 
-def _begins_later(history: History, told: DataFrame, log: DataFrame) -> DataFrame:
+def _begins_later(history: History, told: DataFrame, log: DataFrame) -> list[DataFrame]:
     """Against the record that is at that beginning in the final log. A leader that begins with an
-    empty log notes its own epoch there (Partition.makeLeader), whatever its successor has."""
+    empty log notes its own epoch there (Partition.makeLeader), whatever its successor has: that is
+    excused where ZooKeeper has it as the leader of that epoch, and acks=all had promised nobody a
+    record there."""
+    here = [*_TP, "node", "leader_epoch", "offset"]
     led = history.frame("leader_change").where("role = 'leader'")
-    empty = led.select(*_TP, "node", "leader_epoch", F.col("log_end_offset").alias("offset"))
+    empty = led.withColumnRenamed("log_end_offset", "offset").select(
+        *here, F.lit(1).alias("_empty")
+    )
+    committed = (
+        history.frame("leadership")
+        .where("leader >= 0")
+        .select(*_TP, F.col("leader").alias("node"), "leader_epoch", F.lit(1).alias("_led"))
+    )
+    promised = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
+    promised = promised.groupBy(*_TP, "offset").agg(F.min("t").alias("_promised_t"))
     there = log.select(*_TP, "offset", F.col("leader_epoch").alias("_in"))
     rows = told.where(f"asked_ms = {_EARLIEST}").join(there, [*_TP, "offset"])
     rows = rows.where("_in >= 0 and leader_epoch > _in")
-    rows = rows.join(empty, [*_TP, "node", "leader_epoch", "offset"], "left_anti")
-    return _broken("begins-in-another-epoch", rows, F.col("_in"))
+    rows = rows.join(empty.distinct(), here, "left")
+    rows = rows.join(committed.distinct(), here[:-1], "left")
+    rows = rows.join(promised, [*_TP, "offset"], "left")
+    lawful = F.expr(
+        "_empty is not null and _led is not null and coalesce(_promised_t >= invoke_t, true)"
+    )
+    return [
+        _broken(_LATER, rows.where(~lawful), F.col("_in")),
+        _broken(_EMPTY, rows.where(lawful), F.col("_in")),
+    ]
 
 
 def _in_another_epoch(history: History, latest: DataFrame) -> list[DataFrame]:

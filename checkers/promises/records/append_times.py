@@ -6,8 +6,8 @@ request and its answer (an idempotent producer's record that was sent again was 
 arrival, which lies between as well).
 
 Without LogAppendTime nobody is told a stamp, but who had to send again (idempotent): a leader that
-has the record already answers the latest time of its batch (UnifiedLog.append, BatchMetadata). That
-is compared with nothing.
+has the record already answers the latest time of its batch (UnifiedLog.append, BatchMetadata). Some
+record of that partition then has that time, and none that came before it.
 
 Wall clocks are tied to the monotonic one by the run (`run.json`), which says how far they moved
 against each other; `SLACK_NS` on top for what a clock's daemon may do meanwhile. Brokers that write
@@ -38,14 +38,17 @@ def mistimed(history: History) -> list[dict[str, Any]]:
     """By partition: how many records were ``compared``, how many are ``wrong``, and one of these
     (``value``, ``offset``, ``t``, ``told_ms``, ``stored_ms``)."""
     told = history.frame("produce").where("type = 'ok' and offset >= 0 and log_append_time_ms >= 0")
-    told = _told_of_appends(history, told).select(
-        *TP, "offset", "value", "invoke_t", "t", F.col("log_append_time_ms").alias("told_ms")
+    told = _with_tries(history, told).select(
+        *(*TP, "offset", "value", "invoke_t", "t", "_again"),
+        F.col("log_append_time_ms").alias("told_ms"),
     )
+    again, told = told.where("_again"), told.where("not _again")
     leaders = leaders_table(history).select(*TP, "leader_node")
     final = history.frame("log_read").join(F.broadcast(leaders), TP).where("node = leader_node")
     final = final.where("append_time_ms >= 0").select(
         *TP, "offset", "value", F.col("append_time_ms").alias("stored_ms")
     )
+    tried_again = _tried_again(again, final)
     found: list[dict[str, Any]] = []
     if history.many("produce") and history.many("log_read"):
         blocks = _blocks(history, told)
@@ -55,31 +58,45 @@ def mistimed(history: History) -> list[dict[str, Any]]:
     both = told.join(final, [*TP, "offset", "value"])
     wrong = F.col("told_ms") != F.col("stored_ms")
     wrong = wrong | _elsewhen(history, F.col("stored_ms"))
+    judged = both.select(*_COMPARED, wrong.alias("wrong")).unionAll(tried_again)
     example = F.struct("t", "value", "offset", "told_ms", "stored_ms")
-    counted = both.groupBy(*TP).agg(
+    counted = judged.groupBy(*TP).agg(
         F.count("*").alias("compared"),
-        F.sum(wrong.cast("long")).alias("wrong"),
-        F.min(F.when(wrong, example)).alias("example"),
+        F.sum(F.col("wrong").cast("long")).alias("wrong"),
+        F.min(F.when(F.col("wrong"), example)).alias("example"),
     )
     return found + list(counted.toArrow().to_pylist())
 
 
-def _told_of_appends(history: History, told: DataFrame) -> DataFrame:
-    """Without what may be told of a second try, on topics whose producers date their records."""
+_COMPARED: Final = (*TP, "t", "value", "offset", "told_ms", "stored_ms")
+
+
+def _tried_again(again: DataFrame, final: DataFrame) -> DataFrame:
+    """`_COMPARED` and ``wrong`` of acknowledgements that may be of a second try."""
+    there = F.lit(True).alias("_there")
+    times = final.select(*TP, F.col("stored_ms").alias("told_ms"), there).distinct()
+    both = again.join(final, [*TP, "offset", "value"]).join(times, [*TP, "told_ms"], "left")
+    wrong = (F.col("told_ms") < F.col("stored_ms")) | F.col("_there").isNull()
+    return both.select(*_COMPARED, wrong.alias("wrong"))
+
+
+def _with_tries(history: History, told: DataFrame) -> DataFrame:
+    """With ``_again``: it may be of a second try, on a topic whose producers date its records."""
     run = history.run
-    place = ("arm", "trial", "topic")
-    created = [
-        dict(zip(place, key, strict=True))
-        for key, of in run.topics.items()
-        if not of.log_append_time
-    ]
-    table = history.table(created, "arm string, trial int, topic string")
-    theirs = F.broadcast(table.withColumn("_created", F.lit(True)))
+    created = [key for key, of in run.topics.items() if not of.log_append_time]
     everywhere = [name for name, of in run.topics_everywhere.items() if not of.log_append_time]
+    place = ("arm", "trial", "process", "topic")
+    rows = [
+        dict(zip(place, (*trial, process, topic), strict=True))
+        for (*trial, process), how in run.deliveries().items()
+        if how == "idempotent"
+        for topic in {*everywhere, *(name for *of, name in created if of == trial)}
+    ]
+    table = history.table(rows, "arm string, trial int, process string, topic string")
+    theirs = F.broadcast(table.withColumn("_theirs", F.lit(True)))
     slow = F.col("t") - F.col("invoke_t") >= NO_RETRY_NS
-    by_producers = F.coalesce("_created", F.col("topic").isin(everywhere))
-    rows = told.join(theirs, list(place), "left")
-    return rows.where(~F.coalesce(slow & by_producers, F.lit(False)))
+    again = F.coalesce(slow & F.col("_theirs"), F.lit(False))
+    return told.join(theirs, list(place), "left").withColumn("_again", again)
 
 
 def _elsewhen(history: History, append_ms: Column) -> Column:

@@ -70,11 +70,18 @@ def written() -> Story:
     return story
 
 
-def begins_anew(story: Story, log_end_offset: int) -> None:
+def begins_anew(
+    story: Story, log_end_offset: int, *, t: float = 1200, leader: int = 1, promised: bool = False
+) -> None:
     """The leader of epoch 2 had so many records as it took up the lead."""
     leads = {"role": "leader", "leader": 1, "leader_epoch": 2, "log_end_offset": log_end_offset}
     story.add("leader_change", 1150, node=1, **leads)
-    told(story, 1200, 0, EARLIEST, epoch=2)
+    story.commit(1140, leader, 2)
+    if promised:
+        story.produce(1100, 0, 0, acks=-1)
+    told(story, t, 0, EARLIEST, epoch=2)
+    for _ in range(6):  # what is excused is a small share
+        told(story, 1100, 0, EARLIEST)
 
 
 STORIES = {
@@ -83,6 +90,8 @@ STORIES = {
     "begins-in-another-epoch": lambda s: told(s, 1200, 0, EARLIEST, epoch=2),
     "begins-in-another-epoch:one that kept nothing": lambda s: told(s, 1200, 0, EARLIEST, epoch=0),
     "begins-in-another-epoch: with a record": lambda s: begins_anew(s, 1),
+    "begins-in-another-epoch: as others led": lambda s: begins_anew(s, 0, leader=2),
+    "begins-in-another-epoch: of what was promised": lambda s: begins_anew(s, 0, promised=True),
     "begins-in-another-epoch:an empty log": lambda s: begins_anew(s, 0),
     "begins-in-another-epoch:none": lambda s: told(s, 1200, 0, EARLIEST, epoch=-1),
     "end-too-early": lambda s: told(s, 2000, 8, epoch=3),

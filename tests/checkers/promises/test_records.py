@@ -311,6 +311,7 @@ def stamped(story: Any, *, told_ms: int, stored_ms: int) -> None:
 
 
 SENT_MS = 1_004_005
+STAMPED = "LogAppendTime"
 
 
 @pytest.mark.parametrize(
@@ -362,22 +363,33 @@ def test_without_a_tie_of_clocks_only_the_answer_counts(story: Any) -> Asks:
 
 
 TRIED_AGAIN = {
-    "by its producer": ({}, 1000, 900, 0),
-    "by its producer, at once": ({}, 10, 900, 1),
-    "by its broker": ({"message.timestamp.type": "LogAppendTime"}, 1000, 900, 1),
+    # What is told, how long it took, how it is sent, who dates the topic; then whether it is wrong.
+    "the latest of its batch": (500, 1000, "idempotent", {}, 0),
+    "a time of no record": (400, 1000, "idempotent", {}, 1),
+    "a time of before": (-500, 1000, "idempotent", {}, 1),
+    "at once": (500, 10, "idempotent", {}, 1),
+    "by who sends once": (500, 1000, "once", {}, 1),
+    "dated by its broker": (500, 1000, "idempotent", {"message.timestamp.type": STAMPED}, 1),
 }
 
 
-@pytest.mark.parametrize("dated", TRIED_AGAIN)
+@pytest.mark.parametrize("case", TRIED_AGAIN)
 @judging(check)
-def test_append_times_of_a_second_try(story: Any, dated: str) -> Asks:
+def test_append_times_of_a_second_try(story: Any, case: str) -> Asks:
     """A leader that has it already answers the latest time of its batch, whoever dates it."""
-    configs, took_ms, ahead_ms, n = TRIED_AGAIN[dated]
-    stamped(story, told_ms=SENT_MS + ahead_ms, stored_ms=SENT_MS)
+    later_ms, took_ms, how, configs, n = TRIED_AGAIN[case]
+    stamped(story, told_ms=SENT_MS + later_ms, stored_ms=SENT_MS)
     story.rows["produce"][0]["t"] += (took_ms - 10) * 1_000_000
-    topics = {"t": {"configs": configs}}
-    story.run["trials"] = [{"arm": story.arm, "trial": 0, "topics": topics}]
-    assert (yield story).counts == ({"append-time-wrong": n} if n else {})
+    for offset, ms in ((1, SENT_MS - 500), (2, SENT_MS + 500)):
+        story.add("log_read", 90_000, node=1, offset=offset, value=90 + offset, leader_epoch=0,
+                  append_time_ms=ms)  # fmt: skip
+    story.rows["log_end"][0] |= {"log_end_offset": 3, "high_watermark": 3}
+    sends(story, how)
+    story.run["trials"][0]["topics"] = {"t": {"configs": configs}}
+    counts = (yield story).counts
+    assert {rule: at for rule, at in counts.items() if rule == "append-time-wrong"} == (
+        {"append-time-wrong": n} if n else {}
+    )
 
 
 def whole(story: Any, *, closed: bool = True, named: bool = True) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -55,6 +57,28 @@ def test_connections_of_others_do_not_count(servers: list[socket.socket]) -> Non
         watch(servers, rows, os.getppid()).look()
         watch(servers, rows, 2**30).look()  # nobody
     assert not rows
+
+
+def test_nodes_may_have_networks_of_their_own(servers: list[socket.socket]) -> None:
+    """As containers have: one that is looked at first hides nothing of another."""
+    rows: list[dict[str, Any]] = []
+    apart = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 60"], stdout=PIPE)
+    try:
+        assert apart.stdout is not None
+        if not apart.stdout.readline():
+            pytest.skip("this user may not make a network namespace")
+        end = Address(*servers[0].getsockname())
+        looked = SocketWatch(
+            lambda: {7: apart.pid, 8: os.getpid()},
+            {(1, Link.CONTROL): (end, NOWHERE)},
+            lambda _kind, **row: rows.append(row),
+        )
+        with socket.create_connection((end.host, end.port)):
+            looked.look()
+    finally:
+        apart.kill()
+        apart.communicate()
+    assert [(row["node"], row["connections"]) for row in rows] == [(8, 1)]
 
 
 def test_only_established_connections_to_a_known_end_count() -> None:
