@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -178,6 +179,11 @@ def checks_for(checks: Sequence[str], offered: Sequence[frozenset[Capability]]) 
 def rounds(profile: Profile, round_ms: int, *, least: int = 1) -> range:
     """The turns of a story that is told again and again while chaos lasts: as many as have room."""
     return range(max(least, int(profile.chaos_s * 1000) // round_ms))
+
+
+def in_turn(entries: Sequence[Entry]) -> list[Entry]:
+    """Each waits for the one before: a slow system is not yet back as the next one begins."""
+    return [*entries[:1], *(replace(e, after=b.id) for b, e in pairwise(entries))]
 
 
 REST_MS: Final = 10_000

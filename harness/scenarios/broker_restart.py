@@ -23,6 +23,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     idempotent_load,
+    in_turn,
     joint_producer,
     offset_reader,
     rested,
@@ -126,7 +127,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         step_ms = STEP_MS - LAG_MS + lag_ms
         if at_ms + step_ms > chaos_ms:
             begins_ms = [entry.at_ms for entry in entries]
-            return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
+            return Plan.of(rng.getrandbits(31), rested(in_turn(entries), rng, profile, begins_ms))
         partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
         # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch, and
         # before the next step, which must not take it for the leader that it no longer is.
@@ -144,7 +145,6 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params={"partition": partition, "resend": True, "longer_ms": RESEND_MS}
                 if lagged
                 else {"target": target},
-                after=entries[-1].id if entries else "",
             )
         )
         at_ms += step_ms

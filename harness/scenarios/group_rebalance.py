@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import count, pairwise
+from itertools import count
 from typing import Any
 
 from faults.plan import Plan
@@ -35,6 +34,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     idempotent_load,
+    in_turn,
     offset_reader,
     spread,
 )
@@ -252,8 +252,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             )
         )
     # One after the other: who takes seconds over a move has not led yet as the next one begins.
-    story = [entries[0], *(replace(e, after=b.id) for b, e in pairwise(entries))]
-    return Plan.of(rng.getrandbits(31), story)
+    return Plan.of(rng.getrandbits(31), in_turn(entries))
 
 
 def _moves() -> list[Entry]:

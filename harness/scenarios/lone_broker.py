@@ -24,6 +24,7 @@ from harness.scenarios.base import (
     Stage,
     Topic,
     idempotent_load,
+    in_turn,
     rested,
     rounds,
 )
@@ -91,7 +92,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             )
         )
     begins_ms = [entry.at_ms for entry in entries]
-    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
+    return Plan.of(rng.getrandbits(31), rested(in_turn(entries), rng, profile, begins_ms))
 
 
 LONE_BROKER = Scenario(
