@@ -55,7 +55,7 @@ from harness.disk import SPARE_BYTES, free_bytes, in_words
 from harness.frames.client import NAME as FRAME_PROXY
 from harness.frames.client import FrameProxyClient, NoFrames
 from harness.links import ToxiproxyLinks
-from harness.runtime.protocol import Address, Handle, ProcessSpec, Runtime
+from harness.runtime.protocol import Address, Handle, ProcessSpec, Runtime, RuntimeFailed
 from harness.runtime.readiness import four_letter_word
 from harness.sut.protocol import (
     HasOldReleases,
@@ -305,6 +305,15 @@ class Cluster:
         zookeeper.client.ensure_path(CHROOT)
         zookeeper.watcher.start()
         self._cleanup.callback(self._finish_watching, zookeeper.watcher)
+        self._cleanup.callback(self._end_nodes)
+
+    def _end_nodes(self) -> None:
+        """Before ZooKeeper's log is read: a node that lives on may take office or decide after
+        that, and would be the only one to tell of it."""
+        try:
+            self.nodes.end()
+        except RuntimeFailed as e:
+            self.record("infra", component="runtime", reason=str(e))
 
     def _finish_watching(self, watcher: LeadershipWatcher) -> None:
         """Write what only ZooKeeper's log can tell: leaderships that were overwritten before the

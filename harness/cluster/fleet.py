@@ -11,6 +11,7 @@ to go first, as a supervisor's restarts would in effect.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -104,6 +105,13 @@ class NodeFleet:
         """From now on nothing is waited for: who waits, or begins to, gets a `FaultFailed`. Nodes
         can still be resumed, killed and stopped."""
         self._winding_up.set()
+
+    def end(self) -> None:
+        """The trial is over: end every node at once, with no row of it. `RuntimeFailed` of one
+        leaves none of the others alive."""
+        with contextlib.ExitStack() as stack:
+            for handle in self._handles.values():
+                stack.callback(handle.kill)
 
     def start(self, node: int, *, wait_ready: bool = True) -> None:
         with self._locks[self._known(node)]:

@@ -23,6 +23,7 @@ from harness.cluster.cluster import Cluster
 from harness.cluster.context import RunStopping
 from harness.cluster.errors import ClusterError
 from harness.cluster.final_read import final_read
+from harness.cluster.watcher import LeadershipWatcher
 from harness.runtime.process import ProcessRuntime
 from harness.runtime.registry import start_ticks
 from harness.runtime.tools import find_toxiproxy
@@ -139,6 +140,26 @@ def test_a_life(tmp_path: Path, planes: str) -> None:
     planes_seen = {r["plane"] for r in evidence if r["f"] == "control_request"}
     assert planes_seen == ({"control"} if planes == "dual" else {"data"})
     assert {r["boot"] for r in evidence if r["node"] == 3} == {1, 2}
+
+
+def test_nobody_decides_after_zookeepers_log_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that outlives the others takes office, and would be the only one to tell of it."""
+    rows = Rows()
+    cluster = make(tmp_path, rows)
+    lived: list[int] = []
+    read = Cluster._finish_watching
+
+    def late(self: Cluster, watcher: LeadershipWatcher) -> None:
+        lived.extend(node for node in self.node_ids if self.nodes.is_running(node))
+        read(self, watcher)
+
+    monkeypatch.setattr(Cluster, "_finish_watching", late)
+    with cluster:
+        assert all(cluster.nodes.is_running(node) for node in cluster.node_ids)
+    assert (lived, rows.of("infra")) == ([], [])
+    assert rows.of("zk_write", what="controller")
 
 
 def test_a_node_that_does_not_tell_of_the_cluster_is_written_down(tmp_path: Path) -> None:
