@@ -30,12 +30,22 @@ def log_end(ctx: Context, node: int, topic: str, partition: int) -> int:
     """The offset after the last whole batch in the log files of a replica. Capability LOG_FILES.
 
     `FaultFailed` when the node has no log of the partition."""
+    newest = _newest_segment(ctx, node, topic, partition)
+    whole = batches(newest.read_bytes())
+    return whole[-1][2] if whole else int(newest.stem)
+
+
+def segment_start(ctx: Context, node: int, topic: str, partition: int) -> int:
+    """The base offset of a replica's newest segment. Capability LOG_FILES; raises as `log_end`."""
+    return int(_newest_segment(ctx, node, topic, partition).stem)
+
+
+def _newest_segment(ctx: Context, node: int, topic: str, partition: int) -> Path:
     folder = Path(ctx.nodes.log_dir(node)) / f"{topic}-{partition}"
     segments = sorted(folder.glob("*.log"))
     if not segments:
         raise FaultFailed(f"broker {node} has no log of {topic}-{partition}")
-    whole = batches(segments[-1].read_bytes())
-    return whole[-1][2] if whole else int(segments[-1].stem)
+    return segments[-1]
 
 
 def is_full(ctx: Context, state: PartitionState) -> bool:

@@ -1,6 +1,7 @@
 """``stopped-ahead``: a leader is stopped in order ahead of all others, and leads again.
 
-    the followers fetch nothing, and the leader goes on alone
+    a segment of the leader has begun, and its followers have the first of it
+    they fetch nothing, and the leader goes on alone
     it fetches nothing from anybody either, and is stopped: another leads, and it has cut nothing
     the followers may fetch again, and it comes back: its log is whole, and cut in its last segment
     it has caught up, and is elected
@@ -11,17 +12,22 @@ as its file, and whoever asks for a time finds nothing in it and no more behind 
 
 Needs a partition with a follower in sync whose leader is not the controller, and a load that writes
 with acks=1. Segments have to be short (segment.ms): what is appended to a segment after the cut
-tells its newest time again.
+tells its newest time again. They must not be shorter than the records alone take: of a segment that
+ended before the stop the newest time is known.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from faults.frames import client_of
 from faults.leadership import elect
-from faults.observing import log_end
+from faults.observing import log_end, segment_start
 from faults.params import Params
 from faults.protocol import Capability, Context, Link
 from faults.staged import Staged
+
+_ROLLS_MS: Final = 3_000
 
 
 class StoppedAhead(Staged):
@@ -29,7 +35,7 @@ class StoppedAhead(Staged):
     it leads again while clients ask it; timeout_ms of the election.
 
     Took hold: it was down with records beyond its followers' logs as they were when it was stopped,
-    and leads again. All ends are in ``detail``.
+    and leads again. All ends are in ``detail``, and where its last segment began (``segment``).
     """
 
     name = "stopped-ahead"
@@ -53,6 +59,7 @@ class StoppedAhead(Staged):
         self.nodes = [leader]
         inside = Link.INTER_BROKER
         fetchers = "|".join(client_of(node) for node in followers)
+        self._await_young_segment(ctx, leader, followers)
         alone = self.hold(ctx, "alone", "FETCH", node=leader, link=inside, client=fetchers)
         self.wait(
             ctx,
@@ -63,6 +70,7 @@ class StoppedAhead(Staged):
         shared = self._shared(ctx, followers)
         self.stop(ctx, leader)
         self.detail |= {"leader": leader, "shared": shared, "end": self._end(ctx, leader)}
+        self.detail["segment"] = segment_start(ctx, leader, *self.partition)
         self.release(ctx, alone)
         self.release(ctx, uncut)
         self.start(ctx, leader)
@@ -70,6 +78,17 @@ class StoppedAhead(Staged):
         elect(ctx, {self.partition: (self.state(ctx), leader)}, self.timeout_ms)
         self.took_hold = self.detail["end"] > shared
         ctx.sleep(self.asked_ms / 1000)
+
+    def _await_young_segment(self, ctx: Context, leader: int, followers: list[int]) -> None:
+        """One begins within `_ROLLS_MS`, or segments are long, and any moment will do."""
+        begun = segment_start(ctx, leader, *self.partition)
+        self.comes(
+            ctx,
+            _ROLLS_MS,
+            lambda: (
+                begun < segment_start(ctx, leader, *self.partition) < self._shared(ctx, followers)
+            ),
+        )
 
     def _end(self, ctx: Context, node: int) -> int:
         return log_end(ctx, node, *self.partition)

@@ -19,6 +19,8 @@ from faults.protocol import Capability, Context, Entry, FaultFailed
 from faults.targets import aim, read_targets
 
 _TIMEOUT_MS: Final = 60_000
+_KEEPS_S: Final = 2.0
+"""So long after it goes on it has its session for good, or has lost it: it said that it lives."""
 
 
 class UnseenBounce(BaseFault):
@@ -57,6 +59,7 @@ class UnseenBounce(BaseFault):
         )
         self.detail["away_ns"] = ctx.now_ns() - begun
         self.resume(ctx, controller)
+        ctx.sleep(_KEEPS_S)
         self.detail["new_broker_epoch"] = ctx.view.broker_epoch(node)
         same = ctx.view.controller() == controller and ctx.view.controller_epoch() == epoch
         if not same:

@@ -398,7 +398,14 @@ def test_a_leader_is_stopped_ahead_of_its_followers_and_leads_again(
         ctx.cluster.running[node] = True
         told.set(isr=(1, 2, 3))
 
+    begun = [70, 70, 100, 95]  # the followers have nothing of the one that begins at 100
+
+    def segment(*_: Any) -> int:
+        assert not told.steps or ("stop", 1) in told.steps, "it is young when all else begins"
+        return begun.pop(0) if len(begun) > 1 else begun[0]
+
     monkeypatch.setattr("faults.stopped_ahead.log_end", end)
+    monkeypatch.setattr("faults.stopped_ahead.segment_start", segment)
     ctx.cluster.stop, ctx.cluster.start = stop, start
     fault = build(entry("stopped-ahead", partition="t-0", records=10, asked_ms=1))
     fault.inject(ctx)
@@ -410,7 +417,7 @@ def test_a_leader_is_stopped_ahead_of_its_followers_and_leads_again(
     assert told.held["e1-uncut"]["client"] == client_of(1), "it asks nobody where to cut"
     assert "node" not in told.held["e1-uncut"], "whoever leads next"
     assert fault.took_hold is not cut
-    assert fault.detail["shared"] == 100
+    assert (fault.detail["shared"], fault.detail["segment"], begun) == (100, 95, [95])
     assert told.state.leader == 1
     fault.heal(ctx)
     assert all(ctx.cluster.running.values())

@@ -50,6 +50,22 @@ def test_a_controller_that_lost_its_session_saw_it(ctx: Any, entry: Any, asleep:
     assert not asleep.paused
 
 
+def test_a_controller_that_loses_its_session_once_it_goes_on_saw_it(
+    ctx: Any, entry: Any, asleep: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep = ctx.sleep
+
+    def late(seconds: float) -> None:
+        sleep(seconds)
+        if not asleep.paused and ("resume", 1) in asleep.calls:
+            asleep.the_controller_epoch += 1
+
+    monkeypatch.setattr(ctx, "sleep", late)
+    fault = build(entry("unseen-bounce", target="2"))
+    with pytest.raises(FaultFailed, match="lost its session"):
+        fault.inject(ctx)
+
+
 def test_it_waits_for_the_new_registration_not_for_the_old(
     ctx: Any, entry: Any, asleep: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
