@@ -20,8 +20,10 @@ nobody hears any more is told that it is none.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from checkers.judging.outcome import Outcome
@@ -46,6 +48,7 @@ OFTEN: Final = 3
 _LOADED_NS: Final = 1_000_000_000
 _SPAN_NS: Final = 500_000_000
 _MS: Final = 1_000_000
+_t: Final = itemgetter("t")
 
 
 class _Cause(NamedTuple):
@@ -71,8 +74,10 @@ def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[F
     if refused:
         yield _refused(refused[0], len(refused))
     led = {state.row["leader_epoch"]: state.t for state in reversed(offices.of(*key))}
+    moves = sorted(led.values())
     for cause, until in _causes(rows):
-        moved = max((t for t in led.values() if t <= until), default=0)
+        at = bisect_right(moves, until)
+        moved = moves[at - 1] if at else 0
         if late := _untold(lives, cause, moved + _LOADED_NS, until):
             yield _finding(cause, late)
             return
@@ -84,31 +89,36 @@ def _causes(rows: list[Row]) -> Iterator[tuple[_Cause, int]]:
         if row["step"] == "enter" and row["type"] != "info":
             yield _Cause(row, row["invoke_t"]), row["t"]
     gone = [row for row in rows if row["step"] in ("part", "last") and row["type"] == "ok"]
+    enters = sorted(row["invoke_t"] for row in rows if row["step"] == "enter")
     for row in gone:
-        anew = (r["invoke_t"] for r in rows if r["step"] == "enter" and r["invoke_t"] > row["t"])
-        until = min(anew, default=rows[-1]["t"])
+        anew = bisect_right(enters, row["t"])
+        until = enters[anew] if anew < len(enters) else rows[-1]["t"]
         yield _Cause(row, row["t"] + (row["keep_ms"] or 0) * _MS), until
 
 
 def _untold(lives: list[Row], cause: _Cause, moved: int, until: int) -> list[Row]:
     """The answers of one coordinator in a row that ought to have told, if these are enough.
-    ``moved``: when the last one had become it."""
+    ``lives``: in order of their answers; ``moved``: when the last one had become it."""
     since, step = cause.t, cause.row["step"]
     if moved > cause.row["t" if step == "last" else "invoke_t"]:
         # It begins sessions anew when it has read the group, which may take it long: at the latest
         # as it answers as who has.
-        answered = (r["t"] for r in lives if r["t"] > moved and r["type"] == "ok")
+        later = range(bisect_right(lives, moved, key=_t), len(lives))
+        answered = (lives[at]["t"] for at in later if lives[at]["type"] == "ok")
         session_ns = cause.t - cause.row["t"] if step == "last" else 0
         since = max(since, next(answered, moved) + session_ns)
     run: list[Row] = []
-    for row in lives:
+    within = slice(bisect_left(lives, since + SURE_NS, key=_t), bisect_right(lives, until, key=_t))
+    for row in lives[within]:
         elsewhere = step == "enter" and row["node"] != cause.row["node"]
-        if row["invoke_t"] < since + SURE_NS or row["t"] > until or elsewhere:
+        if row["invoke_t"] < since + SURE_NS or elsewhere:
             continue
         if row["error"] == REBALANCE_IN_PROGRESS:
             return []
         if row["type"] == "ok":
-            run = [*run, row] if run and run[-1]["node"] == row["node"] else [row]
+            if run and run[-1]["node"] != row["node"]:
+                run = []
+            run.append(row)
         elif run and run[-1]["node"] == row["node"]:
             run = []
         if len(run) >= OFTEN and run[-1]["invoke_t"] - run[0]["t"] > _SPAN_NS:
