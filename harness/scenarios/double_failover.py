@@ -26,6 +26,7 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
+    in_turn,
     offset_reader,
     replicated_load,
     rested,
@@ -106,7 +107,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             )
         )
     begins_ms = [entry.at_ms for entry in entries]
-    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
+    return Plan.of(rng.getrandbits(31), rested(in_turn(entries), rng, profile, begins_ms))
 
 
 DOUBLE_FAILOVER = Scenario(

@@ -345,9 +345,11 @@ def test_who_is_killed_alone_has_what_its_producers_will_send_again() -> None:
             assert (e.params.get("held_ms", 0) > 0) == (e.fault == "kill")
 
 
-def test_one_goes_when_the_one_before_is_back() -> None:
-    """However long it takes to stop: a broker on its way out is nobody's aim."""
-    for plan in (*plans("broker-restart"), *plans("broker-restart", "nightly", 5)):
+@pytest.mark.parametrize("name", ["broker-restart", "double-failover", "lone-broker"])
+def test_one_goes_when_the_one_before_is_back(name: str) -> None:
+    """However long it takes to stop: a broker on its way out is nobody's aim, and who waits for
+    full in-sync sets does not wait in vain."""
+    for plan in (*plans(name), *plans(name, "nightly", 5)):
         ids = [entry.id for entry in plan.entries]
         assert [entry.after for entry in plan.entries] == ["", *ids[:-1]]
 
