@@ -36,6 +36,7 @@ OUT_OF_TURN: Final = "out-of-turn"
 BEHIND_MS: Final = 300
 """So long waits the fetch that a request is behind, where its broker leads the partition."""
 _FETCH: Final = (ApiKey.FETCH, 4)
+_NEVER_THERE: Final = 2**31 - 1
 _FETCHED: Final = 1
 """The fetch's correlation id; 0 is that of all else."""
 _TOPIC_RESOURCE: Final = 2
@@ -73,8 +74,8 @@ def _waiting_fetch(topic: str, client_id: str) -> bytes:
         request_class(*_FETCH),
         replica_id=-1,
         max_wait=BEHIND_MS,
-        min_bytes=2**31 - 1,
-        max_bytes=1,
+        min_bytes=_NEVER_THERE,
+        max_bytes=_NEVER_THERE,  # Kafka waits for no more than this
         isolation_level=0,
         topics=[{"topic": topic, "partitions": [at]}],
     )
