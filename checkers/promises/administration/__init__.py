@@ -22,8 +22,8 @@ no fault names; the fourth where there was no fault at all:
   all that time (KafkaController.onBrokerStartup sends everybody UpdateMetadata at once);
 - ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
   although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
-- ``impossible-done``, ``never-refused``: of what cannot be done (`impossible`),
-  whatever goes on;
+- ``impossible-done``, ``never-refused``, ``answered-out-of-turn``: of what cannot be done
+  (`impossible`), whatever goes on;
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``: what is answered is what ZooKeeper's log then has
@@ -328,6 +328,7 @@ PROMISE: Final = Promise(
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
         "never-refused": "Who asks for what cannot be done is told so.",
+        "answered-out-of-turn": "On one connection answers come in the order of the requests.",
         "granted-and-not-done": "What a controller says that it did is done.",
         "refused-and-done": "What a controller refuses does not come about.",
         "ruler-denies": "Who is controller does not answer that it is none.",

@@ -293,11 +293,18 @@ def test_of_brokers_that_are_there_one_is_controller(later: float | None) -> Ask
     assert [f.rule for f in findings] == ([] if later == 5_000 else [VACANT])
 
 
-def refused(cluster: _Cluster, t: float, api: str, error: int | None, took: float = 5) -> None:
+def refused(
+    cluster: _Cluster,
+    t: float,
+    api: str,
+    error: int | None,
+    took: float = 5,
+    failure: str = "timeout",
+) -> None:
     """Of role refused-asker, to node 1."""
     fields = {"type": "ok" if error == 0 else "info" if error is None else "fail", "error": error}
     more = {"node": 1, "api": api, "about": f"what {api} cannot do", "wanted": 39}
-    lost = {"failure": "timeout" if error is None else None, "process": "refused-asker"}
+    lost = {"failure": failure if error is None else None, "process": "refused-asker"}
     cluster.story.add("admin_request", t + took, invoke_t=t, **fields, **more, **lost)
 
 
@@ -321,6 +328,16 @@ def half_sent(cluster: _Cluster, waited: float) -> None:
 IMPOSSIBLE: dict[str, tuple[Callable[[_Cluster], object], list[str]]] = {
     "whose connection is ended": (lambda c: half_sent(c, 5), []),
     "whose connection is held": (lambda c: half_sent(c, 2_000), ["never-refused"]),
+    "out of turn": (
+        lambda c: [
+            refused(c, ASKED + n, "DELETE_TOPICS", None, failure="out-of-turn") for n in range(2)
+        ],
+        ["answered-out-of-turn"],
+    ),
+    "lost": (
+        lambda c: refused(c, ASKED, "DELETE_TOPICS", None, failure="disconnect"),
+        [],
+    ),
     "refused": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 39), []),
     "refused by who is no controller": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 41), []),
     "done": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 0), ["impossible-done"]),
@@ -372,7 +389,7 @@ def test_what_cannot_be_done_is_refused(name: str) -> Asks:
     assert [f.rule for f in outcome.findings] == rules
     assert not outcome.evidence[cluster.story.arm, 0, ANSWERED]
     seen = outcome.evidence[cluster.story.arm, 0, OF_WHAT_CANNOT_BE]
-    assert (seen == 0) is (name == "nothing is answered")
+    assert (seen == 0) is (name in ("nothing is answered", "out of turn", "lost"))
 
 
 def whole(cluster: _Cluster) -> None:
