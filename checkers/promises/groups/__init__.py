@@ -274,6 +274,8 @@ PROMISE: Final = Promise(
         "how long a rebalance takes, if it comes to an end, before all is calm or while a member "
         "keeps what it had, and whom it waits for but who left, or came and was never heard of "
         "again",
+        "older positions that others than members are told before all is calm: they ask whom they "
+        "like",
         "positions in topics that are deleted (`topic-deletion` looks at some)",
         "coordinators that turn members away who do not say whom they asked; how long one that "
         "answers takes to keep or to tell a position",

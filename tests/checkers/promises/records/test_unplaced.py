@@ -6,9 +6,11 @@ import pytest
 
 from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
-from checkers.promises.records.unplaced import RULE, unplaced
+from checkers.promises.records.unplaced import unplaced
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging
+
+RULE = "acknowledged-nowhere"
 
 
 def acked(
