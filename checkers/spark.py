@@ -147,6 +147,7 @@ def session(
             "mend it: `java -version` (or that of $JAVA_HOME) must say 17 or newer, and "
             f"{memory or DEFAULT_MEMORY} of memory be free"
         ) from None
+    logging.getLogger().addFilter(_not_interrupted)
     spark.sparkContext.setLogLevel("ERROR")
     _remember(spark)
     if not (spark.sparkContext.master or "").startswith("local"):
@@ -274,9 +275,14 @@ def _started() -> None:
         _is_there.wait()
 
 
-def _in_vain(record: logging.LogRecord) -> bool:
-    """Of py4j's, which logs them with a traceback, by the root logger: finalizers of a JVM's
-    objects that speak to it when it has gone."""
+def _not_interrupted(record: logging.LogRecord) -> bool:
+    """Py4j logs an interruption with a traceback, by the root logger, and raises it: whoever obeys
+    it tells of it."""
+    return record.msg != "KeyboardInterrupt while sending command."
+
+
+def _not_in_vain(record: logging.LogRecord) -> bool:
+    """The same of finalizers of a JVM's objects that speak to it when it has gone."""
     return record.msg != "Exception while sending command."
 
 
@@ -289,7 +295,7 @@ def end() -> None:
     jvm = getattr(SparkContext._gateway, "proc", None)
     if jvm is None:  # none, or spark-submit's
         return
-    logging.getLogger().addFilter(_in_vain)  # the same again is no second one
+    logging.getLogger().addFilter(_not_in_vain)  # the same again is no second one
     listener: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if listener is not None:  # it reads from the JVM, and tells of its end with a traceback
         listener.handle_error = lambda *_: None

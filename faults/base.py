@@ -79,18 +79,20 @@ class BaseFault:
             self._owed.pop(what, None)
 
     def kill(self, ctx: Context, node: int) -> None:
-        self._owe_start(node)
+        self.owe_start(node)
         ctx.nodes.kill(node)
 
     def stop(self, ctx: Context, node: int) -> None:
-        self._owe_start(node)
+        self.owe_start(node)
         ctx.nodes.stop(node)
 
     def start(self, ctx: Context, node: int) -> None:
         """Start what was killed or stopped, unless it runs again."""
         self.settle(ctx, (_DOWN, node))
 
-    def _owe_start(self, node: int) -> None:
+    def owe_start(self, node: int) -> None:
+        """Whatever ends it, heal starts it."""
+
         def start(ctx: Context) -> None:
             if not ctx.nodes.is_running(node):
                 ctx.nodes.start(node)

@@ -18,7 +18,7 @@ Contract for writing one (one fault a file, with its test alongside in tests/fau
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
@@ -100,6 +100,11 @@ class Nodes(Protocol):
     def pause(self, node: int) -> None: ...
     def resume(self, node: int) -> None: ...
     def is_running(self, node: int) -> bool: ...
+    def halts(self, node: int, why: Callable[[], object], within_s: float) -> bool:
+        """Do what must make it end by itself, and wait for that: True, and a ``kill`` row that says
+        so. False, and no row: it went on for all that time."""
+        ...
+
     def log_dir(self, node: int) -> str:
         """A folder on this host that holds the node's partition folders. Capability LOG_FILES."""
         ...

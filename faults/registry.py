@@ -16,6 +16,7 @@ from faults.disk_full import DiskFull
 from faults.diverging_fetch import DivergingFetch
 from faults.empty_epoch import EmptyEpoch
 from faults.errors import PlanError
+from faults.failed_disk import FailDisk
 from faults.failover import DoubleFailover
 from faults.flood.connections import ConnectionStorm, HeldConnections
 from faults.flood.fetch import FetchFlood
@@ -84,6 +85,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         JointDeath,
         TornTail,
         WipeDisk,
+        FailDisk,
         OutdatedExpansion,
         LastStanding,
         LateEpochAnswer,

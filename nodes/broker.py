@@ -86,9 +86,13 @@ class KafkaServer:
         self.metrics = Metrics()
         self._now_ns = now_ns
         self._says = f"[KafkaServer id={config.broker_id}]"
-        self._disks = LogDirFailureHandler(_halt, map(Path, config.log_dirs))
+        self._disks = LogDirFailureHandler(self._halt, map(Path, config.log_dirs))
         self._stops: list[tuple[str, Callable[[], object]]] = []
         """What `shutdown` does, last first: each part enters what undoes its start."""
+
+    def _halt(self) -> None:
+        if _rules(self.config).halts_without_disks():
+            _halt()
 
     # ---- start -----------------------------------------------------------------------------------
     def startup(self) -> None:

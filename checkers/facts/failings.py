@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
-_BREAKERS: Final = frozenset({"disk-full", "wipe-disk", "torn-tail"})
+_BREAKERS: Final = frozenset({"disk-full", "wipe-disk", "torn-tail", "fail-disk"})
 _FAILED: Final = (-1, 56)
 _ASKED: Final = (
     *("produce", "fetch", "metadata", "listed_offset", "epoch_end", "read_below", "read_at"),

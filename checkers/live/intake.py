@@ -22,6 +22,8 @@ from checkers.facts.lives import ENDS
 HOLD_NS: Final = 1_000_000_000
 Row = dict[str, Any]
 At = tuple[str, int]
+Replica = tuple[int, str, int]
+"""Node, topic, partition."""
 
 JUDGED: Final = frozenset(
     {"metadata", "control_request", "forged", "leader_change", "leadership", "produce", "fetch",
@@ -41,10 +43,11 @@ class Silenced:
     topics: set[str] = field(default_factory=set)
     """Deleted, or made again: epochs begin anew, and when it was asked for is told in the end."""
     incarnations: dict[At, str] = field(default_factory=dict)
-    stopped: dict[tuple[Any, ...], list[int]] = field(default_factory=dict)
-    """(node, topic, partition): when (ns) it was stopped there."""
-    lied: set[tuple[int, str, int]] = field(default_factory=set)
-    """(node, topic, partition) of which a forger told that broker something it may believe."""
+    stopped: dict[Replica, set[int]] = field(default_factory=dict)
+    """When (ns) a replica was stopped, by its broker's word. Whether somebody had asked for that is
+    judged in the end. A broker tells of it before it tells of what it took afterwards."""
+    lied: set[Replica] = field(default_factory=set)
+    """Of which a forger told that broker something it may believe."""
     forged: set[At] = field(default_factory=set)
     """Whose replicas a forger may have moved."""
     torn: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -125,13 +128,17 @@ class Intake:
         elif kind == "topic_deletion":
             quiet.topics.add(topic)
         elif kind == "replica_stop":
-            quiet.stopped.setdefault((row.get("node"), topic, partition), []).append(t)
+            place = (row.get("node") or 0, topic, partition)
+            quiet.stopped.setdefault(place, set()).add(t + (row.get("error_ns") or 0))
             if row.get("delete"):
                 quiet.topics.add(topic)
         elif kind == "control_request" and row.get("api") == "STOP_REPLICA":
             for part in row.get("partitions") or ():
-                place = (row.get("node"), part["topic"], part["partition"])
-                quiet.stopped.setdefault(place, []).append(t)
+                leader_epoch = part.get("leader_epoch")
+                of_any = leader_epoch is None or leader_epoch < 0
+                if of_any and row.get("error") == part.get("error") == 0:
+                    place = (row["node"], part["topic"], part["partition"])
+                    quiet.stopped.setdefault(place, set()).add(t)
         elif kind == "forged" and topic is not None:
             self._forged(row, (topic, partition))
         elif kind == "fault" and "torn" in f"{row.get('fault')}{row.get('detail')}":
@@ -140,8 +147,6 @@ class Intake:
 
     def _forged(self, row: Mapping[str, Any], at: At) -> None:
         quiet = self.silenced
-        if row.get("api") == "STOP_REPLICA":
-            quiet.stopped.setdefault((row["node"], *at), []).append(row["t"])
         if believed({"error": None, "partition_error": None, "lie": None, **row}):
             quiet.lied.add((row["node"], *at))
             if row.get("api") in ("LEADER_AND_ISR", "STOP_REPLICA"):

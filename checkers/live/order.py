@@ -4,13 +4,14 @@ The state is one row an epoch at a place (`checkers.facts.epoch_bounds`), folded
 is new; it grows with leader changes, not with the load. What is certain of the batch rules:
 
     fencing         stale-controller-epoch-accepted, stale-broker-epoch-accepted: as they are;
-                    stale-leader-epoch-accepted: of replicas that nobody stopped in that life
+                    stale-leader-epoch-accepted: once a replica was stopped its epochs begin anew,
+                    whoever asked for that (`checkers.live.intake`)
     stale-metadata  metadata-went-back: of topics that nobody deleted, and of what no forger told
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -18,12 +19,13 @@ from pyspark.sql import functions as F
 from checkers.facts.control_requests import all_answered, all_requests
 from checkers.facts.epoch_bounds import BOUNDED, bound, bounds, folded, with_newer
 from checkers.facts.lives import life_column
+from checkers.facts.spans import earliest
 from checkers.live.accusation import Accusation
-from checkers.live.intake import Intake
+from checkers.live.intake import Intake, Replica
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
@@ -34,16 +36,17 @@ _ACCEPTED: Final = "stale-{}-epoch-accepted"
 RULES: Final = frozenset({_WENT_BACK, *map(_ACCEPTED.format, ("controller", "broker", "leader"))})
 TOLD_BY: Final = frozenset({"control_request", "forged", "leader_change", "metadata"})
 _REQUESTS: Final = TOLD_BY - {"metadata"}
-_GIVEN_NS: Final = 5_000_000_000
-"""Ample for one request, from when it was taken to when it was answered."""
 Row = Mapping[str, Any]
 
 
 def fold(
-    history: History, state: pa.Table | None, cuts: Mapping[int, Sequence[int]]
+    history: History,
+    state: pa.Table | None,
+    cuts: Mapping[int, Sequence[int]],
+    stops: Mapping[Replica, Set[int]],
 ) -> pa.Table | None:
     """The state with the history's rows in it, and ``newer_t``. ``history``: what is new; ``cuts``:
-    when the lives of brokers end and begin, by node."""
+    when the lives of brokers end and begin, by node; ``stops``: when replicas were stopped (ns)."""
     rows = []
 
     def lived(frame: DataFrame, begin: str, end: str) -> DataFrame:
@@ -51,13 +54,11 @@ def fold(
 
     if any(history.has(kind) for kind in _REQUESTS):
         changes = history.frame("leader_change") if history.has("leader_change") else None
-        rows.append(
-            bounds(
-                lived(all_requests(history), "begin_t", "end_t"),
-                lived(all_answered(history).where("error = 0"), "begin_t", "end_t"),
-                None if changes is None else lived(changes, "t", "t"),
-            )
-        )
+        led = lived(all_answered(history).where("error = 0"), "begin_t", "end_t")
+        led = _anew(history, led, stops, F.col("begin_t"))
+        if changes is not None:
+            changes = _anew(history, lived(changes, "t", "t"), stops, earliest(F.col("t")))
+        rows.append(bounds(lived(all_requests(history), "begin_t", "end_t"), led, changes))
     if history.has("metadata"):
         reads = history.frame("metadata").where(
             "type = 'ok' and leader_epoch >= 0 and node is not null and topic is not null "
@@ -76,6 +77,24 @@ def fold(
     return with_newer(folded(whole)).toArrow()
 
 
+def _anew(
+    history: History, lived: DataFrame, stops: Mapping[Replica, Set[int]], at: Column
+) -> DataFrame:
+    """A replica's ``life`` is over when it is stopped, too: the stops before ``at`` are added to
+    those of its broker. One that is stopped by what is judged was not yet when that was taken."""
+    if not stops:
+        return lived
+    rows = [
+        {"node": node, "topic": topic, "partition": partition, "_stops": sorted(times)}
+        for (node, topic, partition), times in stops.items()
+    ]
+    told = "node int, topic string, partition int, _stops array<bigint>"
+    table = F.broadcast(history.table(rows, told))
+    before = F.size(F.filter(F.coalesce("_stops", F.array()), lambda stop: stop < at))
+    joined = lived.join(table, ["node", "topic", "partition"], "left")
+    return joined.withColumn("life", F.col("life") + before).drop("_stops")
+
+
 def accused(state: pa.Table | None, intake: Intake) -> Iterator[Accusation]:
     """All that the state proves."""
     import pyarrow.compute as pc
@@ -87,7 +106,7 @@ def accused(state: pa.Table | None, intake: Intake) -> Iterator[Accusation]:
         if row["rule"] == SHOWN:
             if not _may_show(row, intake):
                 yield _went_back(row)
-        elif row["rule"] != "leader" or not _stopped(row, intake):
+        else:
             yield _obeyed(row)
 
 
@@ -95,13 +114,6 @@ def _may_show(row: Row, intake: Intake) -> bool:
     quiet = intake.silenced
     lied = (row["node"], row["topic"], row["partition"]) in quiet.lied
     return lied or row["topic"] in quiet.topics
-
-
-def _stopped(row: Row, intake: Intake) -> bool:
-    """Whether that replica was stopped after it had the newer epoch, or as it was given that: then
-    its epochs may have begun anew."""
-    times = intake.silenced.stopped.get((row["node"], row["topic"], row["partition"]), ())
-    return any(row["newer_t"] - _GIVEN_NS <= t < row["begin_t"] for t in times)
 
 
 def _went_back(row: Row) -> Accusation:

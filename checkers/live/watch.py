@@ -119,7 +119,7 @@ class Watch:
             news = seen.news(rows)
             if any(news.get(kind) for kind in order.TOLD_BY):
                 told = self._history(news, order.TOLD_BY, {})
-                seen.order = order.fold(told, seen.order, intake.died)
+                seen.order = order.fold(told, seen.order, intake.died, intake.silenced.stopped)
         found += order.accused(seen.order, intake)
         seen.undecided |= bool(rows.keys() & decided.TOLD_BY)
         seen.offsets.take(rows)

@@ -29,6 +29,7 @@ from harness.runtime.readiness import tail
 
 _POLL_S: Final = 0.05
 _READY_TIMEOUT_S: Final = 60.0
+_HALT_POLL_S: Final = 0.02
 _STOP_TIMEOUT_S: Final = 60.0
 _ASK_TIMEOUT_S: Final = 5.0
 _NO_CONTROLLER_S: Final = 25.0
@@ -149,6 +150,22 @@ class NodeFleet:
                 self._ended.add((node, self._boot(node)))
                 self._handles[node].kill()
                 self._event(node, "kill")
+
+    def halts(self, node: int, why: Callable[[], object], within_s: float) -> bool:
+        with self._locks[self._known(node)]:
+            handle, boot = self._handles[node], self._boot(node)
+            if not handle.alive:
+                raise FaultFailed(f"node {node} does not run")
+            why()
+            deadline_ns = self._now_ns() + int(within_s * 1e9)
+            while handle.alive and self._now_ns() < deadline_ns:
+                if self._winding_up.wait(_HALT_POLL_S):
+                    raise FaultFailed(f"the trial is being ended: nobody waits for node {node}")
+            if handle.alive:
+                return False
+            self._ended.add((node, boot))
+            self._event(node, "kill", halted=handle.exit_code)
+            return True
 
     def pause(self, node: int) -> None:
         with self._locks[self._known(node)]:

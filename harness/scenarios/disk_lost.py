@@ -8,6 +8,9 @@ the first among them, its leader's answers no longer leave by the inter-broker l
 on (the leader hears from it, and it gets nothing), and the leader is killed: a set which it joined
 too early shows then.
 
+In the end a leader's log directory fails while it runs: it must end at once, so that one of those
+who have a disk leads, and comes back when the directory is what it was.
+
 A broker that is all of an in-sync set is never wiped (see faults/wiped_disk.py): Kafka would elect
 it, empty as it is, and the loss would be lawful.
 """
@@ -43,6 +46,7 @@ SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 9700
 """Of a round with a death, which takes `BUSY_MS` longer, and of the shorter one after it."""
 AWAY_MS = SESSION_TIMEOUT_MS + 1500
+FAILED_MS = SESSION_TIMEOUT_MS + 1000
 CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
 
@@ -66,7 +70,17 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 turn, at_ms + AWAY_MS, f"leader:{partition}", return_ms=RETURN_MS + BUSY_MS
             )
     begins_ms = [turn * ROUND_MS + turn % 2 * BUSY_MS for turn in rounds(profile, ROUND_MS)]
-    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
+    played = rested(entries, rng, profile, begins_ms)
+    last = max(played, key=lambda entry: entry.at_ms + entry.duration_ms)
+    failed = Entry(
+        id="failed",
+        fault="fail-disk",
+        at_ms=last.at_ms + last.duration_ms,
+        duration_ms=FAILED_MS,
+        params={"target": f"leader:{TOPIC}-{rng.randrange(PARTITIONS)}"},
+        after=last.id,
+    )
+    return Plan.of(rng.getrandbits(31), [*played, failed])
 
 
 def _wipe(turn: int, at_ms: int, target: str) -> Entry:
@@ -83,7 +97,8 @@ DISK_LOST = Scenario(
     name="disk-lost",
     conjecture=(
         "A broker that comes back with an empty log directory joins the in-sync sets only when it "
-        "has caught up and leads nothing before: no acks=all record that others have is lost."
+        "has caught up and leads nothing before; one whose log directory fails while it runs ends, "
+        "and another leads: no acks=all record that others have is lost."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
     needs=frozenset({Capability.KILL, Capability.LOG_FILES, Capability.LINKS}),

@@ -5,8 +5,9 @@ stopped and paused in turn, while producers (one of them idempotent), a consumer
 readers of metadata go on. What it acknowledged had reached its operating system, which outlives it:
 so each record is there afterwards, at its offset, and was given to every consumer once. Before a
 kill nobody is answered for a moment: what idempotent producers send again when it is back it must
-know from its log. It needs nothing of a system but to be started and ended, and is where an adapter
-begins.
+know from its log. Of a topic that is seldom written to the last record was acknowledged long before
+that, and nobody sends it again. It needs nothing of a system but to be started and ended, and is
+where an adapter begins.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from faults.plan import Plan
 from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     BEYOND_SMOKE,
+    SHORT_SEGMENTS,
     Role,
     Scenario,
     Stage,
@@ -32,7 +34,11 @@ from harness.settings import Profile
 from harness.sut.protocol import Planes
 
 TOPIC = "alone"
+SELDOM = "seldom"
 PARTITIONS = 3
+SELDOM_PER_S = 3.0
+"""One a second to each partition, in short segments: most of what is recovered ends where it was
+meant to end, with a record that its producer knows to be kept."""
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 5000
 HELD_MS = 250
@@ -43,7 +49,11 @@ from a snapshot, and refuse those before it as out of order, although it has the
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
-    return [Topic(name=TOPIC, assignment={p: [stage.victim] for p in range(PARTITIONS)})]
+    alone = {p: [stage.victim] for p in range(PARTITIONS)}
+    return [
+        Topic(name=TOPIC, assignment=alone),
+        Topic(name=SELDOM, assignment=alone, configs=SHORT_SEGMENTS),
+    ]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
@@ -56,6 +66,16 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             process="producer-one",
             params={**load, "acks": 1, "first_value": 4_000_000_000},
         ),
+        Role(
+            role="producer",
+            process="producer-seldom",
+            params={
+                "topics": {SELDOM: PARTITIONS},
+                "acks": -1,
+                "rate_per_s": SELDOM_PER_S,
+                "first_value": 6_000_000_000,
+            },
+        ),
         *(
             replace(
                 role,
@@ -63,7 +83,9 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             )
             for role in idempotent_load(TOPIC, PARTITIONS)
         ),
-        Role(role="consumer", process="consumer", params={"topics": topics}),
+        Role(
+            role="consumer", process="consumer", params={"topics": {**topics, SELDOM: PARTITIONS}}
+        ),
         Role(
             role="group-consumer",
             process="member",

@@ -1,4 +1,5 @@
-"""Many raw connections on one thread: frames out, frames in, one request in flight on each.
+"""Many raw connections on one thread: frames out, frames in, one request in flight on each (or
+several that were sent in one frame, and are answered one by one).
 
 A `Channel` is one connection to one broker. States:
 
@@ -28,7 +29,17 @@ _RECV_BYTES: Final = 262_144
 class Channel:
     """One connection. ``tag`` is the owner's: what is in flight."""
 
-    __slots__ = ("_got", "_out", "_sock", "_state_since", "address", "node", "state", "tag")
+    __slots__ = (
+        "_awaits",
+        "_got",
+        "_out",
+        "_sock",
+        "_state_since",
+        "address",
+        "node",
+        "state",
+        "tag",
+    )
 
     def __init__(self, node: int, address: tuple[str, int]) -> None:
         self.node = node
@@ -38,6 +49,7 @@ class Channel:
         self._sock: socket.socket | None = None
         self._out: memoryview | None = None
         self._got = bytearray()
+        self._awaits = 0
         self._state_since = 0
 
 
@@ -71,11 +83,12 @@ class Links:
             self.step(0.01)
         return not (self._down or self._dialling)
 
-    def send(self, channel: Channel, frame: bytes, tag: Any) -> None:
-        """Put a request on a free channel; it is busy until answered or lost."""
+    def send(self, channel: Channel, frame: bytes, tag: Any, *, answers: int = 1) -> None:
+        """Put a request on a free channel; it is busy until answered or lost. ``answers``: how many
+        requests the frame holds; the channel is busy until all of them are answered."""
         assert channel.state == "free"
         assert channel._sock is not None
-        channel.state, channel.tag = "busy", tag
+        channel.state, channel.tag, channel._awaits = "busy", tag, answers
         try:
             written = channel._sock.send(frame)
         except BlockingIOError:
@@ -168,7 +181,9 @@ class Links:
         if not data:
             self._lose(channel, "disconnect")
             return
-        now = time.monotonic_ns()
+        self._take(channel, data, time.monotonic_ns())
+
+    def _take(self, channel: Channel, data: bytes, now: int) -> None:
         if channel._got:
             channel._got += data
             data = bytes(channel._got)
@@ -179,9 +194,13 @@ class Links:
             if not channel._got:
                 channel._got += data
         else:
-            channel._got.clear()
-            channel.state = "free"
+            channel._awaits -= 1
+            channel._got[:] = data[size + 4 :] if channel._awaits else b""
+            if not channel._awaits:
+                channel.state = "free"
             self._on_answer(channel, data[4 : size + 4], now)
+            if channel._awaits and channel._got:
+                self._take(channel, b"", now)
 
     def _lose(self, channel: Channel, reason: str) -> None:
         was_busy = channel.state == "busy"

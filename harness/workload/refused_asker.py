@@ -5,6 +5,8 @@ that is there already, more replicas than there are brokers, one broker twice, n
 partitions that go, moves to brokers that never were. The controller refuses each with an error of
 its own; any other broker says that it is none, or refuses as well. Of one request the end is
 missing: nobody can read it, and its connection is ended (Kafka's Processor.processException).
+One is sent at once with a fetch that waits for more than there is, and behind it: on a connection a
+broker answers in the order in which it was asked (Kafka's SocketServer mutes it meanwhile).
 Nothing changes, so it can be asked for all the while, whatever else goes on. Each is an
 `admin_request` row with the error that is ``wanted`` of the controller, and none may be `ok`; what
 is never answered shows as well, since others to the same broker are.
@@ -29,13 +31,22 @@ STRANGER: Final = 999
 NEVER_MADE: Final = "a-topic-that-nobody-made"
 _TIMEOUT_MS: Final = 1_000
 """What a request allows the controller: a refusal waits for nothing."""
+OUT_OF_TURN: Final = "out-of-turn"
+"""Why there is no answer to go by: it came before that of what was asked before."""
+BEHIND_MS: Final = 300
+"""So long waits the fetch that a request is behind, where its broker leads the partition."""
+_FETCH: Final = (ApiKey.FETCH, 4)
+_NEVER_THERE: Final = 2**31 - 1
+_FETCHED: Final = 1
+"""The fetch's correlation id; 0 is that of all else."""
 _TOPIC_RESOURCE: Final = 2
 _APPEND: Final = 2
 
 
 class Impossible(NamedTuple):
     """``fields``: of the request, given a topic that exists, with a partition 0; ``errors``: of its
-    answer; ``lacks``: so many bytes of its end are left out."""
+    answer; ``lacks``: so many bytes of its end are left out; ``behind``: a fetch that waits is sent
+    before it, at once."""
 
     says: str
     api: ApiKey
@@ -44,12 +55,31 @@ class Impossible(NamedTuple):
     fields: Callable[[str], Mapping[str, Any]]
     errors: Callable[[Any], Iterable[int]]
     lacks: int = 0
+    behind: bool = False
 
     def frame(self, topic: str, client_id: str) -> bytes:
+        own = self._own(topic, client_id)
+        return _waiting_fetch(topic, client_id) + own if self.behind else own
+
+    def _own(self, topic: str, client_id: str) -> bytes:
         entity = build(request_class(self.api, self.version), **self.fields(topic))
         frame = encode_request(entity, 0, client_id)
         size = len(frame) - self.lacks
         return (size - 4).to_bytes(4, "big") + frame[4:size]
+
+
+def _waiting_fetch(topic: str, client_id: str) -> bytes:
+    at = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}
+    entity = build(
+        request_class(*_FETCH),
+        replica_id=-1,
+        max_wait=BEHIND_MS,
+        min_bytes=_NEVER_THERE,
+        max_bytes=_NEVER_THERE,  # Kafka waits for no more than this
+        isolation_level=0,
+        topics=[{"topic": topic, "partitions": [at]}],
+    )
+    return encode_request(entity, _FETCHED, client_id)
 
 
 def _created(**topic: Any) -> Mapping[str, Any]:
@@ -178,6 +208,15 @@ IMPOSSIBLE: Final = (
         _of_responses,
     ),
     Impossible(
+        "the end of no topic, behind a fetch",
+        ApiKey.DELETE_TOPICS,
+        3,
+        3,
+        lambda _: {"topic_names": [NEVER_MADE], "timeout": _TIMEOUT_MS},
+        _of_responses,
+        behind=True,
+    ),
+    Impossible(
         "half a request",
         ApiKey.DELETE_RECORDS,
         0,
@@ -199,12 +238,17 @@ class Params:
     timeout_ms: int = 2_000
 
 
-class _Asked(NamedTuple):
+@dataclass(slots=True)
+class _Asked:
     """In flight."""
 
     op: int
     invoke_t: int
     what: Impossible
+    after_fetch: bool = False
+    """Of what is behind a fetch: that was answered."""
+    out_of_turn: bool = False
+    """So it was answered, and its row is written."""
 
 
 class RefusedAsker(AskEach):
@@ -222,10 +266,19 @@ class RefusedAsker(AskEach):
         self._ops += 1
         about = self._about(channel, asked)
         self.recorder.invoke("admin_request", asked.op, asked.invoke_t, **about)
-        self._links.send(channel, self._frames[number], asked)
+        answers = 2 if asked.what.behind else 1
+        self._links.send(channel, self._frames[number], asked, answers=answers)
 
     def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         what = channel.tag.what
+        if what.behind:
+            if int.from_bytes(payload[:4], "big") == _FETCHED:
+                channel.tag.after_fetch = True
+                return
+            if not channel.tag.after_fetch:
+                channel.tag.out_of_turn = True
+                self._done(channel, "info", t, failure=OUT_OF_TURN)
+                return
         try:
             _, answer = decode_response(what.api, what.version, payload)
         except WireError as problem:
@@ -235,7 +288,8 @@ class RefusedAsker(AskEach):
         self._done(channel, "fail" if error else "ok", t, error=error)
 
     def lost(self, channel: Channel, reason: str, t: int) -> None:
-        self._done(channel, "info", t, failure=reason)
+        if not channel.tag.out_of_turn:
+            self._done(channel, "info", t, failure=reason)
 
     def _about(self, channel: Channel, asked: _Asked) -> dict[str, Any]:
         what = asked.what

@@ -365,6 +365,16 @@ def deadlines_end() -> bool:
     return True
 
 
+def ack_wait_ms(asked_ms: int) -> int:
+    """acks=all waits for as long as its request allows (DelayedProduce)."""
+    return asked_ms
+
+
+def halts_without_disks() -> bool:
+    """Who has no log directory left ends at once (KIP-112, LogManager.handleLogDirFailure)."""
+    return True
+
+
 def first_in_sync(live: tuple[int, ...], _replicas: tuple[int, ...]) -> tuple[int, ...]:
     """A new partition's first in-sync set is who lives of its replicas
     (ZkPartitionStateMachine.initializeLeaderAndIsrForPartitions)."""
@@ -475,6 +485,8 @@ class Rules:
     knows_its_end: Callable[[int, int], bool] = knows_its_end
     epoch_answered_for: Callable[[int, int], int] = epoch_answered_for
     looks_at_all_who_wait: Callable[[], bool] = looks_at_all_who_wait
+    ack_wait_ms: Callable[[int], int] = ack_wait_ms
+    halts_without_disks: Callable[[], bool] = halts_without_disks
 
 
 RULES = Rules()

@@ -56,6 +56,10 @@ def _never(_in_sync: int, _assigned: int) -> bool:
     return False
 
 
+def _a_minute(asked_ms: int) -> int:
+    return max(asked_ms, 60_000)
+
+
 def _yes() -> bool:
     return True
 
@@ -363,6 +367,15 @@ COMMITS: Final = (
         found_by="departures",
         rule="left-unanswered",
         breaks={"looks_at_all_who_wait": no},
+    ),
+    Mutant(
+        name="wait-beyond-timeouts",
+        says="acks=all waits for a minute, whatever its producer allows",
+        stands_for="KIP-19: request.timeout.ms is what the broker is told to wait for replicas",
+        scenario="isr-by-lag",
+        found_by="departures",
+        rule="kept-waiting",
+        breaks={"ack_wait_ms": _a_minute},
     ),
     Mutant(
         name="report-all-in-sync",

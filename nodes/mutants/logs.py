@@ -186,4 +186,13 @@ LOGS: Final = (
         rule="served-below-start",
         breaks={"is_out_of_range": _beyond_the_end},
     ),
+    Mutant(
+        name="go-on-without-a-disk",
+        says="a broker whose only log directory failed keeps what it leads, and serves nothing",
+        stands_for="KIP-112: a broker with no log directory left ends, so that others lead",
+        scenario="disk-lost",
+        found_by="departures",
+        rule="went-on-without-a-disk",
+        breaks={"halts_without_disks": no},
+    ),
 )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from nodes.core import acks
 from nodes.core.acks import Acknowledgement
 from nodes.core.errors import ApiError, Errors, RecordsRefused
+from nodes.core.rules import RULES
 from nodes.core.types import TopicPartition
 from nodes.replication.delayed_fetch import DelayedFetch
 from nodes.replication.delayed_produce import DelayedProduce, PendingAppend
@@ -64,9 +65,11 @@ class Appends:
         now_ns: Callable[[], int],
         *,
         awaits_duplicates: bool = True,
+        ack_wait_ms: Callable[[int], int] = RULES.ack_wait_ms,
     ) -> None:
         self._partitions = partitions
         self._awaits_duplicates = awaits_duplicates
+        self._ack_wait_ms = ack_wait_ms
         self._error_for_missing = error_for_missing
         self._produces = produces
         self._fetches = fetches
@@ -165,7 +168,7 @@ class Appends:
         respond: ProduceRespond,
         is_abandoned: Callable[[], bool],
     ) -> None:
-        deadline_ns = self._now_ns() + timeout_ms * 1_000_000
+        deadline_ns = self._now_ns() + self._ack_wait_ms(timeout_ms) * 1_000_000
         operation = DelayedProduce(deadline_ns, pending, self, respond, self._produce_expired)
         operation.is_abandoned = is_abandoned
         self._produces.try_complete_else_watch(operation, pending)

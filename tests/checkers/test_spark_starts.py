@@ -64,8 +64,8 @@ print(len(logging.getLogger().filters))
 
 @pytest.mark.parametrize("then", ["asked for", "not asked for"])
 def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
-    """Whatever it is at. What cannot be told it any more is not logged, by one filter, and who
-    listened to its workers says nothing of its end."""
+    """Whatever it is at. What cannot be told it any more is not logged, nor an interruption, by a
+    filter each, and who listened to its workers says nothing of its end."""
     done = subprocess.run(
         [sys.executable, "-c", AHEAD, then],
         cwd=ROOT,
@@ -74,7 +74,7 @@ def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
         timeout=300,
         check=True,
     )
-    assert done.stdout.splitlines() == ["True", "1"]
+    assert done.stdout.splitlines() == ["True", "2"]
     assert "Traceback" not in done.stderr
     for greeting in ("log4j", "log level", " WARN "):
         assert greeting not in done.stderr  # what goes wrong is not to be searched for
@@ -117,6 +117,42 @@ def test_ctrl_c_once_spark_has_started_is_not_sparks() -> None:
     assert done.stdout.splitlines() == ["interrupted"]
     assert "biplane: SIGINT" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+BUSY = """
+import os, signal, threading, time
+from checkers import spark
+from harness import interrupts
+busy = spark.tuned(spark.session(), 0).range(10**13).selectExpr("max(hash(id))")
+jobs = spark.session().sparkContext.statusTracker()
+def stop():
+    while not jobs.getActiveJobsIds():
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGTERM)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+interrupts.install()
+threading.Thread(target=stop).start()
+try:
+    busy.collect()
+except KeyboardInterrupt:
+    print("interrupted")
+spark.end()
+"""
+
+
+def test_a_signal_in_the_midst_of_a_job_is_told_of_once() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BUSY],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["interrupted"]
+    assert done.stderr.count("biplane: SIGTERM") == 1
+    assert "Traceback" not in done.stderr
+    assert "KeyboardInterrupt" not in done.stderr
 
 
 def test_a_class_data_archive_is_of_one_java(

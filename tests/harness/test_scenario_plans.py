@@ -570,6 +570,9 @@ def test_lost_disks_are_followed_by_a_lost_leader() -> None:
             assert silence.at_ms < back_ms < kill.at_ms < silence.at_ms + silence.duration_ms
             assert silence.params["target"] == kill.params["target"]
             assert kill.params["target"].split(":")[0] == "leader"
+        failed = plan.entries[-1]
+        assert failed.fault == "fail-disk"
+        assert failed.after in {e.id for e in (*wipes, *kills, *silences)}
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -22,12 +22,12 @@ no fault names; the fourth where there was no fault at all:
   all that time (KafkaController.onBrokerStartup sends everybody UpdateMetadata at once);
 - ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
   although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
-- ``impossible-done``, ``never-refused``: of what cannot be done (`impossible`),
-  whatever goes on;
+- ``impossible-done``, ``never-refused``, ``answered-out-of-turn``: of what cannot be done
+  (`impossible`), whatever goes on;
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
-- ``granted-and-not-done``, ``refused-and-done``: what is answered is what ZooKeeper's log then has
-  (`answered`), whatever goes on.
+- ``granted-and-not-done``, ``refused-and-done``, ``election-denied``: what is answered is what
+  ZooKeeper's log has (`answered`), whatever goes on.
 
 ``never-elected`` and ``never-made`` are read from ZooKeeper's own log; for ``never-told`` that
 says who had registered. What only asks (`ASKING`)
@@ -328,8 +328,11 @@ PROMISE: Final = Promise(
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
         "never-refused": "Who asks for what cannot be done is told so.",
+        "answered-out-of-turn": "On one connection answers come in the order of the requests.",
         "granted-and-not-done": "What a controller says that it did is done.",
         "refused-and-done": "What a controller refuses does not come about.",
+        "election-denied": "Who asks for the preferred leader is not told that it leads when it "
+        "does not.",
         "ruler-denies": "Who is controller does not answer that it is none.",
         "never-elected": "Where brokers live, one of them is controller.",
         "never-told": "Every broker knows all brokers, and who is controller.",
@@ -345,6 +348,7 @@ PROMISE: Final = Promise(
         "with which error of several what cannot be done is refused",
         "refusals, and lost answers, beside a fault, or an election of a controller",
         "moves of partitions that were refused, and made",
+        "elections that were refused, and came about in that moment",
         "errors that a controller may give in that moment, above all those that say: try again",
         "without ZooKeeper: all of it",
     ),

@@ -7,12 +7,16 @@
   and deleteTopics, KafkaController.processReplicaLeaderElection);
   The same of a partition that is to be moved, and of a topic that is to have more: its assignment
   is written then (KafkaController.onPartitionReassignment, AdminZkClient.addPartitions);
-- ``refused-and-done``: a topic was made, or its deletion begun, and everybody who had asked for
-  that was refused: an error by which nothing was done changes nothing.
+- ``refused-and-done``: a topic was made or given more partitions, or its deletion begun, and
+  everybody who had asked for that was refused: an error by which nothing was done changes nothing;
+- ``election-denied``: who asks that the preferred replica of a partition lead is told that it does
+  (ELECTION_NOT_NEEDED), and another led all the while, from `NEAR_NS` before that on
+  (KafkaController.onReplicaElection looks at nothing else).
 
 Whatever goes on beside it: an answer is a word to be kept. Lawful, and looks similar: who is
 refused and asks again; who is told that its time is up, or not at all, or that the broker could not
-(`_VAGUE`): it may be done all the same. Of trials whose log of ZooKeeper was read from its
+(`_VAGUE`): it may be done all the same; a leader that changes while an election is asked for. Of
+trials whose log of ZooKeeper was read from its
 beginning.
 """
 
@@ -31,7 +35,10 @@ if TYPE_CHECKING:
 
 KEPT: Final = "answers to an operator held against ZooKeeper's log"
 NOT_DONE, DONE = "granted-and-not-done", "refused-and-done"
+DENIED: Final = "election-denied"
 NEAR_NS: Final = 200_000_000
+_NOT_NEEDED: Final = 84
+"""ELECTION_NOT_NEEDED."""
 _VAGUE: Final = (None, -1, 7, 13, 56)
 """UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, KAFKA_STORAGE_ERROR."""
 Row = Mapping[str, Any]
@@ -55,12 +62,13 @@ def answered(history: History, trial: Trial, log: Sequence[Row], outcome: Outcom
     written = [r for r in log if r["what"] == "topic" and r["replicas"]]
     requests = [r for r in asked if r["api"] == "CREATE_PARTITIONS"]
     found += _not_done(trial, requests, outcome, partial(_of_topic, written))
+    found += _done(trial, requests, _grown(log))
     requests = [r for r in asked if r["api"] == "ALTER_PARTITION_REASSIGNMENTS" and r["about"]]
     found += _not_done(trial, requests, outcome, lambda r: assigned.get(r["about"], []))
     elected = _elected(log)
     requests = [r for r in asked if r["api"] == "ELECT_LEADERS" and r["about"]]
     found += _not_done(trial, requests, outcome, lambda r: elected.get(r["about"], []))
-    return found
+    return found + list(_denied(trial, requests, log, outcome))
 
 
 def _of_topic(done: Sequence[Row], request: Row) -> list[Row]:
@@ -88,6 +96,65 @@ def _elected(log: Sequence[Row]) -> dict[str, list[Row]]:
         elif row["what"] == "state" and row["leader"] == first.get(place, -1):
             found.setdefault(f"{row['topic']}-{row['partition']}", []).append(row)
     return found
+
+
+def _grown(log: Sequence[Row]) -> list[Row]:
+    """The first write of each partition that a topic was given after it was made."""
+    made: set[str] = set()
+    known: set[tuple[str, int]] = set()
+    found = []
+    for row in log:
+        if row["what"] != "topic" or row["partition"] is None or not row["replicas"]:
+            continue
+        place = (row["topic"], row["partition"])
+        if row["step"] == "created":
+            made.add(row["topic"])
+        elif row["topic"] in made and place not in known:
+            found.append(row)
+        known.add(place)
+    return found
+
+
+def _denied(
+    trial: Trial, requests: Sequence[Row], log: Sequence[Row], outcome: Outcome
+) -> Iterator[Finding]:
+    """One finding a partition."""
+    told: set[str] = set()
+    for row in requests:
+        if row["error"] != _NOT_NEEDED:
+            continue
+        outcome.saw(*trial, KEPT)
+        span = row["invoke_t"] - NEAR_NS, row["t"] + NEAR_NS
+        led = list(_led(log, row["about"], *span))
+        if row["about"] in told or not led or any(leader == first for leader, first in led):
+            continue
+        told.add(row["about"])
+        topic, _, partition = row["about"].rpartition("-")
+        at = {"topic": topic, "partition": int(partition), "what": "state"}
+        yield Finding(
+            DENIED,
+            f"node {row['node']} was asked that {led[0][1]}, the preferred replica, lead "
+            f"{row['about']}, and answered that it did; {led[0][0]} led",
+            *trial,
+            (_pick(row), Pick("zk_write", at, to_t=span[1], rows=1, last=True)),
+        )
+
+
+def _led(log: Sequence[Row], about: str, from_t: int, to_t: int) -> Iterator[tuple[int, int]]:
+    """Who led a partition, and who was to, at any time of that span (ns), as far as that was
+    written before it."""
+    first = leader = None
+    for row in log:
+        if f"{row['topic']}-{row['partition']}" != about or row["t"] > to_t:
+            continue
+        if row["t"] > from_t and first is not None and leader is not None:
+            yield leader, first
+        if row["what"] == "topic" and row["replicas"]:
+            first = row["replicas"][0]
+        elif row["what"] == "state" and row["leader"] is not None:
+            leader = row["leader"]
+    if first is not None and leader is not None:
+        yield leader, first
 
 
 def _not_done(

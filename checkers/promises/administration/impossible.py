@@ -9,7 +9,10 @@ Role ``refused-asker`` asks every broker, all the while, for one such thing afte
   healed (`checkers.facts.calm`) when it was asked the last two times. A refusal waits for nothing,
   and a client waits for it as for any answer. (It may have been answered before: only a controller
   does not say at once that it is none.) Of what it cannot read a broker ends the connection, as it
-  could not say whose answer that is: who asked has not waited then.
+  could not say whose answer that is: who asked has not waited then;
+- ``answered-out-of-turn``: of two requests that were sent at once, on one connection, the second
+  was answered first, which the client tells by their numbers. Nothing excuses that (the protocol:
+  responses come in the order of the requests; SocketServer mutes a connection meanwhile).
 
 Lawful, and looks similar: with another error than the one that is wanted a broker says that it is
 no controller, or that somebody else is by now (any error is a refusal); a broker that is away, or
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 REFUSED: Final = "requests for what cannot be done"
 DONE, MUTE = "impossible-done", "never-refused"
+TURN: Final = "answered-out-of-turn"
 TRIES: Final = 3
 WAITED_NS: Final = 1_500_000_000
 """Who lost its connection sooner did not wait."""
@@ -53,6 +57,15 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
                 *trial,
                 (_pick(row),),
             )
+    early = [row for row in rows if row["failure"] == "out-of-turn"]
+    if early:
+        yield Finding(
+            TURN,
+            f"node {early[0]['node']} answered the second of two requests before the first one, "
+            f"{len(early)} times in all",
+            *trial,
+            (_pick(early[0]),),
+        )
     quiet = calm(history).get(trial)
     if quiet is None:
         return

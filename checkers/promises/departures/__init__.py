@@ -19,7 +19,8 @@ dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``drop
 `dropped_early`; and nobody waits for who is
 out of sync: ``held-up``, `held_up`; nor at who leads no more: ``left-waiting``,
 `left_waiting`; nor when what it waits for has come about: ``left-unanswered``; but for as long as
-it allows: ``given-up-too-soon``, `left_unanswered`.
+it allows: ``given-up-too-soon``, `left_unanswered`; and no longer: ``kept-waiting``,
+`kept_waiting`. Who has no disk left is a departure, too: ``went-on-without-a-disk``, `went_on`.
 
 Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was
@@ -50,11 +51,13 @@ from checkers.promises.departures.answered_late import IN_TURN, answered_late
 from checkers.promises.departures.began_anew import ANEW, began_anew
 from checkers.promises.departures.dropped_early import BEGUN, dropped_early
 from checkers.promises.departures.held_up import OFFERED, held_up
+from checkers.promises.departures.kept_waiting import HELD_TO, kept_waiting
 from checkers.promises.departures.lagging import HELD, SOON, lagging, too_soon
 from checkers.promises.departures.left_unanswered import TIMED, given_up_too_soon, left_unanswered
 from checkers.promises.departures.left_waiting import WAITED, left_waiting
 from checkers.promises.departures.made_in_sync import MADE, made_in_sync
 from checkers.promises.departures.still_named import NAMED, OFFLINE, still_named
+from checkers.promises.departures.went_on import FAILED, went_on
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -121,6 +124,8 @@ def check(history: History) -> Outcome:
         *left_waiting(history, outcome),
         *given_up_too_soon(history, outcome),
         *left_unanswered(history),
+        *kept_waiting(history, outcome),
+        *went_on(history, outcome),
         *answered_late(history, outcome),
     )
     anew = began_anew(history, outcome, partial(_besides, history), partial(_end, history))
@@ -355,6 +360,8 @@ PROMISE: Final = Promise(
         "left-waiting": "Who waits at a leader that leads no more is told so at once.",
         "left-unanswered": "acks=all is acknowledged as soon as it is committed.",
         "given-up-too-soon": "acks=all is waited for as long as its sender allows.",
+        "kept-waiting": "acks=all is waited for no longer than its sender allows.",
+        "went-on-without-a-disk": "Whose only log directory fails ends at once (KIP-112).",
         "answered-late": "Who is told of a later record has been told of the earlier one.",
     },
     evidence={
@@ -370,6 +377,8 @@ PROMISE: Final = Promise(
         OFFERED: "for long, in sets that nothing was done to, and that were large enough",
         WAITED: "sent by producers that name one partition and one broker",
         TIMED: "sent by producers that name one partition, and say how long they wait",
+        HELD_TO: "by producers that name one partition, acks=all",
+        FAILED: "by the harness, in its only log directory",
         IN_TURN: "by producer and partition",
     },
     unknown_when=("who was gone is still named when the load ends, too early to tell",),
@@ -397,6 +406,8 @@ PROMISE: Final = Promise(
             "held-up",
             "left-waiting",
             "left-unanswered",
+            "kept-waiting",
+            "went-on-without-a-disk",
             "answered-late",
         }
     ),

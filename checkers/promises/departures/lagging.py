@@ -9,10 +9,11 @@ times that, which is how often leaders look; `SLACK_NS` more, and it is a violat
 
 Until that limit it lags by nothing that counts, and stays (``dropped-too-soon``): each set without
 it costs a commit, and acks=all a replica. It had what its leader has when it was last answered, a
-moment before it was stopped; a quarter of the limit is left for how long ago that may have been.
-That holds for whatever else it followed its leader in, in sync: the same fetches bring that. On a
-busy machine that moment is now and then a longer one: who does not wait for the limit drops most of
-them too soon, and fewer than half of them prove nothing.
+moment before it was stopped: acks=all was acknowledged, before it was dropped, to a record that was
+sent to that partition by then, or at most a quarter of the limit before. Who is in sync may lag
+already; of those nobody knows since when, and they are not judged. That holds for whatever else it
+followed its leader in, in sync: the same fetches bring that. Who does not wait for the limit drops
+most of them too soon, and fewer than half of them prove nothing.
 
 Lawful, and looks similar: a follower of a leader that takes no records lacks nothing, and stays; a
 leader that dies or is deposed meanwhile begins to count anew; no controller, no smaller set. So
@@ -22,7 +23,7 @@ time, no other leader was committed in it, and controller and follower stayed wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,9 @@ SLACK_NS: Final = 3_000_000_000
 """For a busy machine: the look, the proposal, and its commit take milliseconds."""
 _FAULT: Final = "isr-lag"
 _WAYS: Final = ("pause", "cut", "trickle")
+_SPANS: Final = (
+    "topic string, partition int, arm string, trial int, _number int, _from bigint, _to bigint"
+)
 Row = Mapping[str, Any]
 
 
@@ -88,7 +92,7 @@ def lagging(history: History, outcome: Outcome) -> Iterator[Finding]:
 def too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
     """Of who was stopped or cut off at once; who trickles began to lag nobody knows when."""
     rows = in_order(history)
-    dropped_by: dict[tuple[str, int], list[tuple[_Held, Row]]] = {}
+    found: list[tuple[_Held, Row]] = []
     for one in _all_held(history, ("pause", "cut")):
         near = [
             row
@@ -102,10 +106,20 @@ def too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
             dropped = _dropped(one, states)
             if dropped is None:
                 continue
+            found.append((one, dropped))
+    had_all = _had_all(history, found)
+    dropped_by: dict[tuple[str, int], list[tuple[_Held, Row, int]]] = {}
+    for number, (one, dropped) in enumerate(found):
+        if number in had_all:
             outcome.saw(*one.trial, SOON)
-            dropped_by.setdefault(one.trial, []).append((one, dropped))
+            dropped_by.setdefault(one.trial, []).append((one, dropped, had_all[number]))
+        else:
+            says = (
+                "a follower that was dropped, and may have lagged before it was kept from fetching"
+            )
+            outcome.unjudged(one.trial[0], says)
     for trial, drops in sorted(dropped_by.items()):
-        early = [(one, row) for one, row in drops if _is_early(one, row)]
+        early = [(one, row) for one, row, had_all_t in drops if _is_early(one, row, had_all_t)]
         if 2 * len(early) >= len(drops):
             yield from (_soon(one, row) for one, row in early)
         elif early:
@@ -115,9 +129,32 @@ def too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
             outcome.unjudged(trial[0], says)
 
 
-def _is_early(one: _Held, dropped: Row) -> bool:
+def _had_all(history: History, drops: Sequence[tuple[_Held, Row]]) -> dict[int, int]:
+    """By the number of a drop, when the last record was sent (ns) that acks=all was acknowledged to
+    before it: by then, but for one fetch, every member had had all that its leader had
+    (Replica.updateFetchStateOrThrow). Not of those of whom that is too long ago."""
+    if not drops or not history.has("produce"):
+        return {}
+    spans = [
+        {
+            **{"arm": one.trial[0], "trial": one.trial[1], "_number": number},
+            **{"topic": row["topic"], "partition": row["partition"]},
+            **{"_from": one.from_t - one.lag_ns // 4, "_to": row["t"] - (row["error_ns"] or 0)},
+        }
+        for number, (one, row) in enumerate(drops)
+    ]
+    table = F.broadcast(history.table(spans, _SPANS))
+    acked = history.frame("produce").where("type = 'ok' and acks = -1")
+    found = acked.join(table, ["arm", "trial", "topic", "partition"])
+    found = found.where("invoke_t > _from and t < _to")
+    last = found.groupBy("_number").agg(F.max("invoke_t").alias("_t")).toArrow().to_pylist()
+    return {row["_number"]: row["_t"] for row in last}
+
+
+def _is_early(one: _Held, dropped: Row, had_all_t: int) -> bool:
+    """A quarter of the limit is left for the fetch."""
     at: int = dropped["t"] + (dropped["error_ns"] or 0)
-    return at < one.from_t + one.lag_ns * 3 // 4
+    return at < min(one.from_t, had_all_t) + one.lag_ns * 3 // 4
 
 
 def _dropped(one: _Held, states: list[Row]) -> Row | None:
@@ -173,10 +210,7 @@ def _written_to(history: History, held: list[_Held]) -> set[int]:
         }
         for number, one in enumerate(held)
     ]
-    table = history.table(
-        spans,
-        "topic string, partition int, arm string, trial int, _number int, _from bigint, _to bigint",
-    )
+    table = history.table(spans, _SPANS)
     acked = history.frame("produce").where("type = 'ok' and acks = 1")
     found = acked.join(F.broadcast(table), ["arm", "trial", "topic", "partition"])
     found = found.where("invoke_t > _from and t < _to").select("_number").distinct()

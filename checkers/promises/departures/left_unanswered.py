@@ -88,10 +88,7 @@ def left_unanswered(history: History) -> Iterator[Finding]:
     epochs = history.frame("leadership").groupBy(*TP, F.col("leader_epoch").alias("_later"))
     raised = epochs.agg(F.min("t").alias("_seen_t"))
     succeeded = (F.col("_later") > F.col("_epoch")) & (F.col("_seen_t") <= F.col("t") + _HEARD_NS)
-    late = _without(late, raised, TP, succeeded)
-    spans = history.table(list(_spans(history)), _TROUBLES)
-    meets = (F.col("_from") <= F.col("t")) & (F.col("_to") >= F.col("invoke_t"))
-    late = _without(late, spans, ("arm", "trial", "node"), meets)
+    late = undisturbed(history, without(late, raised, TP, succeeded))
     found = late.groupBy(*TP, "process").agg(
         F.count("*").alias("n"),
         F.min_by(F.struct("value", "t", "invoke_t", "given_t", "consumer"), "t").alias("first"),
@@ -101,9 +98,15 @@ def left_unanswered(history: History) -> Iterator[Finding]:
 
 
 def _timed_out(history: History) -> DataFrame | None:
-    """Records whose time was up, of producers that name one partition, with the time (ns) that they
+    """Those whose time was up; None: there is no such producer."""
+    sent = senders(history)
+    return None if sent is None else sent.where(f"error = {_TIMED_OUT}")
+
+
+def senders(history: History) -> DataFrame | None:
+    """Records with acks=all of producers that name one partition, with the time (ns) that they
     allow; None: there is no such producer."""
-    senders = [
+    told = [
         {
             "arm": arm,
             "trial": trial,
@@ -114,19 +117,30 @@ def _timed_out(history: History) -> DataFrame | None:
         for one in workloads
         if one.role == "direct-producer" and one.acks == -1 and one.ack_timeout_ms is not None
     ]
-    if not senders or not history.has("produce"):
+    if not told or not history.has("produce"):
         return None
-    sent = history.frame("produce").where(f"acks = -1 and error = {_TIMED_OUT}")
-    sent = sent.join(F.broadcast(history.table(senders, _SENDERS)), ["arm", "trial", "process"])
-    return sent.select(*TP, "process", "node", "value", "invoke_t", "t", "_allowed")
+    sent = history.frame("produce").where("acks = -1")
+    sent = sent.join(F.broadcast(history.table(told, _SENDERS)), ["arm", "trial", "process"])
+    names = ("process", "node", "value", "type", "error", "failure", "invoke_t", "t", "_allowed")
+    return sent.select(*TP, *names)
 
 
-def _without(rows: DataFrame, others: DataFrame, keys: Iterable[str], when: Column) -> DataFrame:
-    """Rows that none of the others, of the same keys, speaks against."""
+def undisturbed(history: History, sent: DataFrame) -> DataFrame:
+    """Records to a broker to which nothing was done from when they were sent to their answer."""
+    spans = history.table(list(_spans(history)), _TROUBLES)
+    meets = (F.col("_from") <= F.col("t")) & (F.col("_to") >= F.col("invoke_t"))
+    return without(sent, spans, ("arm", "trial", "node"), meets)
+
+
+def without(
+    rows: DataFrame, others: DataFrame, keys: Iterable[str], when: Column, how: str = "left_anti"
+) -> DataFrame:
+    """Rows that none of the others, of the same keys, speaks against; with left_semi, those that
+    some of them speak for."""
     same = when
     for key in keys:
         same = same & (F.col(f"r.{key}") == F.col(f"o.{key}"))
-    return rows.alias("r").join(F.broadcast(others).alias("o"), same, "left_anti")
+    return rows.alias("r").join(F.broadcast(others).alias("o"), same, how)
 
 
 def _spans(history: History) -> Iterator[dict[str, Any]]:

@@ -396,6 +396,8 @@ PROMISE: Final = Promise(
         "controller to one broker of which one end tells, where the other ended soon after",
         "where every account was made anew as well: an order that was soon given again, and that "
         "neither end tells of; cuts of logs that nobody read in the end",
+        "what a broker that does not number its rows (Apache Kafka) answered a controller, where "
+        "the two ends tell otherwise",
         "figures of which one row alone tells: versions of a request, how far above a "
         "log's end it was cut, how much was counted, how long operations, waits and phases took "
         "where nothing else lies between; times that are off by less than a second; the number of "

@@ -7,8 +7,9 @@ every record (at least once).
 Violations:
 - ``group-offset-went-back``: a member that was given a partition began before an offset whose
   commit had been acknowledged before;
-- ``committed-offset-lost``: asked for an offset, the coordinator has an older one than one that it
-  had acknowledged, or none, and nobody can have committed that since;
+- ``committed-offset-lost``: asked for an offset, by a member or, once all is calm, by anybody, the
+  coordinator has an older one than one that it had acknowledged, or none, and nobody can have
+  committed that since;
 - ``committed-never``: asked for an offset, by a member or by whoever asks every broker, one has an
   offset that nobody had asked it to keep by then;
 - ``committed-otherwise``: a position was told with metadata, or a leader epoch, that nobody had
@@ -273,6 +274,8 @@ PROMISE: Final = Promise(
         "how long a rebalance takes, if it comes to an end, before all is calm or while a member "
         "keeps what it had, and whom it waits for but who left, or came and was never heard of "
         "again",
+        "older positions that others than members are told before all is calm: they ask whom they "
+        "like",
         "positions in topics that are deleted (`topic-deletion` looks at some)",
         "coordinators that turn members away who do not say whom they asked; how long one that "
         "answers takes to keep or to tell a position",

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.calm import Debts
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.offices import offices
+from checkers.promises.groups.in_calm import BY, in_calm
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -38,8 +37,6 @@ _DONE: Final = (0, 22, 25, 27, 68, 69, 79, 81, 82)
 """Done, or refused by who looked at its own group: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
 REBALANCE_IN_PROGRESS, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, MEMBER_ID_REQUIRED,
 GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID."""
-_BY: Final = ["arm", "trial", "group", "node"]
-_OWED: Final = "arm string, trial int, group string, node int, _owed bigint, _leads int"
 
 
 def denying(history: History, outcome: Outcome) -> Iterator[Finding]:
@@ -49,39 +46,26 @@ def denying(history: History, outcome: Outcome) -> Iterator[Finding]:
     frames = [
         history.frame(kind)
         .where("node is not null and group is not null and type != 'info'")
-        .select(*_BY, "invoke_t", "t", "error", F.lit(kind).alias("kind"))
+        .select(*BY, "invoke_t", "t", "error", F.lit(kind).alias("kind"))
         for kind in kinds
     ]
     asked = functools.reduce(lambda one, other: one.unionAll(other), frames)
-    last = asked.groupBy(*_BY).agg(F.max("t").alias("t")).toArrow().to_pylist()
-    ends: dict[tuple[str, int], int] = {}
-    for row in last:
-        trial = (row["arm"], row["trial"])
-        ends[trial] = max(row["t"], ends.get(trial, 0))
-    debts, owed, known = Debts(history, ends), [], offices(history)
-    for row in last:
-        states = known.of(row["arm"], row["trial"], row["group"])
-        leader = states[-1].row["leader"] if states else None
-        if leader is None or leader < 0:
-            continue
-        since = debts.owed_from((row["arm"], row["trial"], row["node"]), states[-1].t)
-        if since is not None:
-            place = {name: row[name] for name in _BY}
-            owed.append({**place, "_owed": since, "_leads": int(leader == row["node"])})
-    if not owed:
+    last = asked.groupBy(*BY).agg(F.max("t").alias("t")).toArrow().to_pylist()
+    calm = in_calm(history, last)
+    if calm is None:
         return
-    late = asked.join(F.broadcast(history.table(owed, _OWED)), _BY).where("invoke_t > _owed")
+    late = asked.join(F.broadcast(calm), BY).where("invoke_t > _owed")
     error = F.coalesce("error", F.lit(0))
     wrong = F.when(F.col("_leads") == 1, error.isin(*_DENIED)).otherwise(error.isin(*_DONE))
     wrong_t = F.when(wrong, F.col("t"))
-    sums = late.groupBy(*_BY, "_leads").agg(
+    sums = late.groupBy(*BY, "_leads").agg(
         F.count("*").alias("asked"),
         F.count(wrong_t).alias("n"),
         F.max(wrong_t).alias("t"),
         F.max_by("kind", wrong_t).alias("kind"),
         F.max_by(error, wrong_t).alias("error"),
     )
-    for row in sums.orderBy(*_BY).toArrow().to_pylist():
+    for row in sums.orderBy(*BY).toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], SERVED, row["asked"])
         if row["n"]:
             yield _finding(row)

@@ -15,7 +15,7 @@ from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.tally import RULE, Sort, add, tally
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.strangers import answers, members_answers
+from checkers.promises.groups.strangers import answers, members_answers, strangers_answers
 from checkers.promises.polls import RESET_ERRORS
 
 if TYPE_CHECKING:
@@ -145,7 +145,8 @@ def _went_back(rule: str, row: Row) -> Finding:
 def _kept(history: History, commits: DataFrame) -> DataFrame:
     """Each answer about a kept offset, with the newest that was acknowledged before (``kept``), and
     when the answered one was asked to be kept for the last time (``again_t``)."""
-    found = _with_kept(members_answers(history), commits, "invoke_t")
+    told = members_answers(history).unionByName(strangers_answers(history))
+    found = _with_kept(told, commits, "invoke_t")
     # An answer that nobody got may have come at any time.
     came = F.when(F.col("type") == "info", F.lit(2**62))
     came = F.max(came.when(F.col("type") != "fail", F.col("t")))

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.groups.in_calm import BY, in_calm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,6 +70,18 @@ def members_answers(history: History) -> DataFrame:
     """What members were told. They ask the coordinator; who asks every broker (role group-stranger)
     may ask one of the past that has not heard of that."""
     return answers(history).join(F.broadcast(strangers(history)), WHO, "left_anti")
+
+
+def strangers_answers(history: History) -> DataFrame:
+    """What others were told by who coordinates the group, has for long, and goes on to."""
+    told = answers(history).join(F.broadcast(strangers(history)), WHO, "left_semi")
+    told = told.where("node is not null and group is not null")
+    last = told.groupBy(*BY).agg(F.max("t").alias("t")).toArrow().to_pylist()
+    calm = in_calm(history, last)
+    if calm is None:
+        return told.limit(0)
+    late = told.join(F.broadcast(calm), BY).where("_leads = 1 and invoke_t > _owed")
+    return late.drop("_owed", "_leads")
 
 
 def strangers(history: History) -> DataFrame:

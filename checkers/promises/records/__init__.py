@@ -26,6 +26,7 @@ Violations:
   (`refused_sequences`);
 - ``failed-write-visible``: the operation certainly failed, and its record is in the final log;
 - ``failed-write-read``: the same, and a consumer was given it, wherever it is now (Jepsen's G1a);
+- ``acknowledged-nowhere``: an acknowledgement names no offset (`unplaced`);
 - ``append-time-missing``: an acknowledgement says nothing of when the record was appended, though
   its topic has LogAppendTime (`untimed`);
 - ``append-time-wrong``: a record's append time is not what its producer was told, or not of the
@@ -77,6 +78,7 @@ from checkers.promises.records.refused_sequences import refused_sequences
 from checkers.promises.records.refused_writes import judge_refused
 from checkers.promises.records.sent_again import judge_again
 from checkers.promises.records.unanswered import SENT, judge_unanswered
+from checkers.promises.records.unplaced import unplaced
 from checkers.promises.records.untimed import DATED, judge_untimed
 
 if TYPE_CHECKING:
@@ -106,7 +108,10 @@ def check(history: History) -> Outcome:
         outcome.add(refused)
     for refused in refused_sequences(history, outcome, OFFERED):
         outcome.add(refused)
-    for finding, n in (*cut_off(history), *_reordered(history, outcome)):
+    for finding, n in (
+        *(*cut_off(history), *unplaced(history)),
+        *_reordered(history, outcome),
+    ):
         outcome.add(finding, n)
     for row in mistimed(history):
         outcome.saw(row["arm"], row["trial"], TIMED, row["compared"])
@@ -292,6 +297,7 @@ PROMISE: Final = Promise(
         "read-before-sent": "No consumer is given a record that nobody has sent yet.",
         "read-otherwise": "A record keeps the leader epoch under which it was read.",
         "failed-write-read": "No consumer is given a record whose write certainly failed.",
+        "acknowledged-nowhere": "Who is told that a record is there is told at which offset.",
         "append-time-missing": "Who dates what is appended says so to who sent it.",
         "append-time-wrong": "A record's append time is when it was appended, and as was told.",
     },

@@ -8,9 +8,9 @@ Violations:
   at its offset), without an excuse (`checkers.judging.excuses`);
 - ``read-then-gone`` / ``read-then-changed``: a consumer read it, and the final log does not have
   it there;
-- ``acked-twice-otherwise`` / ``acked-not-read``: in a partition whose final log nobody read, two
-  records were acknowledged with acks=all at one offset, or a consumer read another than the one
-  that was (`unread`);
+- ``acked-twice-otherwise`` / ``acked-not-read``: in a partition whose final log nobody read, or
+  before that log's beginning, two records were acknowledged with acks=all at one offset, or a
+  consumer read another than the one that was (`unread`);
 - ``acked-below-min-isr``: acknowledged with acks=all while fewer than min.insync.replicas were in
   sync, as its leader knew (`too_few`), whether or not it is lost; ``appended-below-min-isr``:
   appended then, and refused only afterwards;

@@ -1,4 +1,6 @@
-"""Records of partitions whose final log nobody could read, for `checkers.promises.truncation_loss`.
+"""Records of which no final log tells, for `checkers.promises.truncation_loss`: those of partitions
+whose log nobody could read, and those from before the log's beginning, where that may have moved
+(`checkers.facts.accounts.lawful_start`).
 
 What became of most of them nobody can say. But what acks=all has acknowledged at an offset is
 committed there, and an offset has one record for ever: where two are acknowledged at one, or a
@@ -29,12 +31,13 @@ if TYPE_CHECKING:
 
 TWICE: Final = "acked-twice-otherwise"
 NOT_READ: Final = "acked-not-read"
+_UNTOLD: Final = ("unread", "purged")
 Row = Mapping[str, Any]
 
 
 def judge_unread(history: History, outcome: Outcome, known: Excuses, *, of: str) -> None:
     """``of``: the evidence of which excused records are a share."""
-    unread = not final_leaders(history) or any(r["class"] == "unread" for r in accounts(history))
+    unread = not final_leaders(history) or any(r["class"] in _UNTOLD for r in accounts(history))
     if not unread or not history.has("produce"):
         return
     wrong = _wrong(history)
@@ -60,8 +63,8 @@ def _wrong(history: History) -> DataFrame:
         value = F.coalesce(F.col("value"), F.lit(NO_VALUE)).alias("read")
         said = said.unionAll(read.select(*TP, "offset", none.alias("acked"), value, "t"))
     if final_leaders(history):
-        was_read = F.broadcast(leaders_table(history).select(*TP))
-        said = said.join(was_read, TP, "left_anti")
+        was_read = F.broadcast(leaders_table(history).select(*TP, "log_start"))
+        said = said.join(was_read, TP, "left").where("log_start is null or offset < log_start")
     each = said.groupBy(*TP, "offset").agg(
         F.min("acked").alias("acked"),
         F.max("acked").alias("again"),

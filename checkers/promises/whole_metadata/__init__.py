@@ -7,7 +7,8 @@ an answer. At any time, for nothing lawful brings it about:
   and whose deletion nobody had requested. A broker's cache drops a partition for nothing else;
 - ``metadata-still-names``: a deleted topic, at a broker that had a replica of it. Such a broker is
   told of the deletion before its replicas are stopped, and the topic is gone only after that;
-- ``metadata-ghost``: a partition that ZooKeeper's own log never had;
+- ``metadata-ghost``: a partition that ZooKeeper's own log never had, or had not by then: what a
+  controller makes it writes before it tells of it;
 - ``controller-never-elected``, ``controller-went-back``: a controller that was never elected; or
   only in controller epochs older than that of one named before, whose word binds (with ZooKeeper:
   without, brokers name any broker). None (-1) is lawful: so begins each life;
@@ -183,19 +184,27 @@ class _Judge:
             )
 
     def ghosts(self) -> Iterator[Finding]:
-        """What never was: the whole log says so, whenever it was read."""
+        """What never was, or was not yet: the whole log says so, whenever it was read."""
         logged = from_log(self._history)
-        there: dict[Topic, set[int]] = {}
+        there: dict[Topic, dict[int, int]] = {}
         for row in self._history.rows("zk_write"):
             if row["topic"] is not None and row["partition"] is not None:
                 topic = (row["arm"], row["trial"], row["topic"])
-                there.setdefault(topic, set()).add(row["partition"])
+                since_t = row["t"] - (row["error_ns"] or 0) - GONE_SLACK_NS
+                of = there.setdefault(topic, {})
+                of[row["partition"]] = min(since_t, of.get(row["partition"], since_t))
         for one in self._told:
-            known = there.get(one.topic, set()) | self._created.get(one.topic, set())
-            strange = sorted(one.partitions - known)
-            if strange and one.topic[:2] in logged and not self._forged(one, "metadata-ghost"):
-                says = f"named {one.topic[2]}-{strange[0]}, which never was"
-                yield _about_topic("metadata-ghost", says, one, strange[0], one.last_t)
+            if one.topic[:2] not in logged:
+                continue
+            since = there.get(one.topic, {})
+            never = one.partitions - since.keys() - self._created.get(one.topic, set())
+            early = {p for p in one.partitions if since.get(p, one.first_t) > one.first_t}
+            if (never or early) and not self._forged(one, "metadata-ghost"):
+                strange = min(never or early)
+                then = "never was" if never else "was not yet"
+                says = f"named {one.topic[2]}-{strange}, which {then}"
+                at_t = one.last_t if never else one.first_t
+                yield _about_topic("metadata-ghost", says, one, strange, at_t)
 
     def _reborn(self, topic: Topic) -> bool:
         """Whether a namesake was created after the topic's last deletion."""

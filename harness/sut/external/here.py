@@ -19,6 +19,7 @@ from faults.registry import FAULTS
 NEVER: Final[Mapping[str, str]] = {
     "torn-tail": "damages logs on the disk of somebody else's broker",
     "wipe-disk": "removes logs from the disk of somebody else's broker",
+    "fail-disk": "moves logs on the disk of somebody else's broker",
     "outdated-expansion": "removes logs from the disk of somebody else's broker",
     "last-standing": "removes logs from the disk of somebody else's broker",
     "broker-config": "changes settings of somebody else's broker",

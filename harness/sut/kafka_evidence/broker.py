@@ -5,6 +5,7 @@
     Registered broker 1 ... (broker epoch): 71    which broker epoch it has from now on
     [UnifiedLog ...] Truncating to offset 8       truncation; "has no effect" lines are none ([Log
                                                   ...] before 3.1), nor are those of the quorum's
+    Added fetcher ... (T-P -> InitialFetchState   how far a follower's log reaches by now
     Log for partition T-P is renamed to           when a StopReplica that deletes had been applied
     [Partition ...] ISR updated to 1,3            isr_change ([1,3] in 2.x)
     [Partition ...] T-P starts at leader epoch    whom it leads from which offset on (until 2.5)
@@ -12,9 +13,13 @@
     Resigned                                      controller, resigned
 
 A truncation's line tells where to, not where from: the log's end is taken from the broker's last
-``leader_change`` for that partition (it appends nothing between following and truncating), and
-after a first cut from that one's own end. Releases before 2.6 do not tell a follower's end: such a
-cut reaches to `BEYOND`, for it takes whatever lies there.
+``leader_change`` for that partition, and after a first cut from that one's own end. The fetcher
+from the leader before is stopped a moment after that line and may append meanwhile, so where the
+next one begins (``InitialFetchState``: the log's end, or no more than that) counts too. And the
+line is written only where the log reached beyond what it is cut to (``UnifiedLog.truncateTo``), by
+one record at least. Releases before 2.6 do not tell a follower's end: such a cut reaches to
+`BEYOND`, for it takes whatever lies there. A log that is begun anew at or beyond its end has
+nothing there to lose: no row.
 """
 
 from __future__ import annotations
@@ -38,6 +43,10 @@ _TRUNCATING: Final = re.compile(
 _TRUNCATE_FULLY: Final = re.compile(
     r"\[(?:Unified)?Log partition=(\S+)-(\d+), [^\]]*\] Truncate and start at offset (\d+)"
 )
+_FETCHES: Final = re.compile(
+    r"\[ReplicaFetcherManager on broker \d+\] Added fetcher to broker \d+ "
+)
+_FROM: Final = re.compile(r"(\S+)-(\d+) -> InitialFetchState\(.*?,(\d+),(\d+)\)")
 _RENAMED: Final = re.compile(r"Log for partition (\S+)-(\d+) is renamed to ")
 _ISR: Final = re.compile(
     r"\[Partition (\S+)-(\d+) broker=\d+\] ISR updated (?:from AlterIsr )?to \[?([\d,]*)\]? .*"
@@ -66,8 +75,10 @@ class ServerLog:
     starts_ms: list[int] = field(default_factory=list)
     registered: list[tuple[int, int]] = field(default_factory=list)
     """(when, broker epoch)."""
-    cuts: list[tuple[int, str, int, int, str]] = field(default_factory=list)
-    """(when, topic, partition, to offset, reason)."""
+    cuts: list[tuple[int, str, int, int, str, bool]] = field(default_factory=list)
+    """(when, topic, partition, to offset, reason, whether all of it goes)."""
+    fetches: dict[tuple[str, int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    """By topic, partition and leader epoch, when and where it began to fetch."""
     renamed: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """When the log of a partition was put aside to be deleted."""
     isrs: list[tuple[int, str, int, list[int], int, int | None]] = field(default_factory=list)
@@ -102,7 +113,12 @@ def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str)
             if found[1] == _QUORUM:
                 known = "ignored"
             else:
-                log.cuts.append((line.wall_ms, found[1], int(found[2]), int(found[3]), line.thread))
+                cut = (line.wall_ms, found[1], int(found[2]), int(found[3]), line.thread)
+                log.cuts.append((*cut, found.re is _TRUNCATE_FULLY))
+        elif _FETCHES.match(line.message):
+            for topic, partition, epoch, offset in _FROM.findall(line.message):
+                key = topic.rpartition("(")[2], int(partition), int(epoch)
+                log.fetches.setdefault(key, []).append((line.wall_ms, int(offset)))
         elif found := _RENAMED.match(line.message):
             log.renamed.setdefault((found[1], int(found[2])), []).append(line.wall_ms)
         elif found := _ISR.match(line.message):
@@ -145,22 +161,28 @@ def log_rows(
     for row in changes:
         by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
     ends: dict[tuple[str, int, int], int] = {}
-    for wall_ms, topic, partition, to_offset, thread in log.cuts:
+    for wall_ms, topic, partition, to_offset, thread, all_of_it in log.cuts:
         change = _before(by_partition.get((topic, partition), []), stamps.t(wall_ms))
+        epoch = change["leader_epoch"] if change else None
         end = change["log_end_offset"] if change else None
         end = BEYOND if end is None and not start_lines else end
         key = (topic, partition, change["t"] if change else 0)
+        begun = log.fetches.get((topic, partition, epoch), ()) if epoch is not None else ()
+        fetched_from = max(((at, o) for at, o in begun if at <= wall_ms), default=(0, 0))[1]
+        end = ends.get(key, _last(end, fetched_from))
+        ends[key] = to_offset
+        if all_of_it and end is not None and end <= to_offset:
+            continue
         yield stamps.row(
             "truncation",
             wall_ms,
             topic=topic,
             partition=partition,
-            leader_epoch=change["leader_epoch"] if change else None,
-            from_offset=ends.get(key, end),
+            leader_epoch=epoch,
+            from_offset=_last(end, to_offset + 1),
             to_offset=to_offset,
             reason=f"by {thread}",
         )
-        ends[key] = to_offset
     for wall_ms, topic, partition, isr, partition_epoch, led_in in log.isrs:
         change = _before(by_partition.get((topic, partition), []), stamps.t(wall_ms))
         told = change["leader_epoch"] if change else None
@@ -173,6 +195,11 @@ def log_rows(
             leader_epoch=told if led_in is None else led_in,
             partition_epoch=partition_epoch,
         )
+
+
+def _last(end: int | None, at_least: int) -> int | None:
+    """A log's end, of which it is known besides that it is no smaller than that."""
+    return None if end is None else max(end, at_least)
 
 
 def _before(changes: list[Row], t: int) -> Row | None:

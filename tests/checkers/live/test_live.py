@@ -71,6 +71,24 @@ def stopped(tell: Tell, *, delete: bool = False, at_ms: float = 1_500) -> Tell:
     return told
 
 
+def stopped_again(s: Story) -> None:
+    """Obeyed before the replica was stopped, and lawfully once more after it."""
+    stopped(old_leader, at_ms=12_500)(s)
+    _led(s, 13_000, 6)
+
+
+def newer_again(s: Story) -> None:
+    """Stopped between, but the newer epoch was told of once more since."""
+    stopped(old_leader, at_ms=11_200)(s)
+    _led(s, 11_500, 7)
+
+
+def stop_refused(s: Story) -> None:
+    part = {"topic": "t", "partition": 0, "leader_epoch": -1, "error": 11}
+    s.handled(11_500, 1, api="STOP_REPLICA", error=11, partitions=[part])
+    old_leader(s)
+
+
 def deleted_elsewhere(s: Story) -> None:
     s.add("replica_stop", 1_500, node=2, delete=True, leader_epoch=8)
     went_back(s)
@@ -106,6 +124,9 @@ ORDERED: dict[str, tuple[Tell, str | None, set[str]]] = {
     "stopped between": (stopped(old_leader, at_ms=11_500), None, set()),
     "stopped before": (stopped(old_leader), FENCING, {"stale-leader-epoch-accepted"}),
     "stopped after": (stopped(old_leader, at_ms=13_000), FENCING, {"stale-leader-epoch-accepted"}),
+    "stopped after, and again": (stopped_again, FENCING, {"stale-leader-epoch-accepted"}),
+    "stopped, and newer again": (newer_again, FENCING, {"stale-leader-epoch-accepted"}),
+    "stopping refused": (stop_refused, FENCING, {"stale-leader-epoch-accepted"}),
     "deleted": (stopped(went_back, delete=True), None, set()),
     "deleted elsewhere": (deleted_elsewhere, None, set()),
     "made again": (made_again, None, set()),

@@ -11,6 +11,8 @@ from checkers.promises import polls
 from checkers.promises.groups import KEPT, REFUSED, check
 from checkers.promises.groups.shown_offsets import SHOWN
 from tests.checkers.conftest import ARM, Story, judged_together
+from tests.checkers.promises.groups.test_coordinators import GROUP, LATE
+from tests.checkers.promises.groups.test_coordinators import story as of_coordinators
 from tests.checkers.together import Asks, apart, judging
 
 G = {"group": "g"}
@@ -481,3 +483,30 @@ def test_what_was_told_of_is_kept(spark: Any) -> None:
 
 def test_what_others_were_told_counts(spark: Any) -> None:
     assert check(told(offset=3).history(spark)).evidence[ARM, 0, SHOWN] == 1
+
+
+OF_STRANGERS = {
+    "it tells what was kept": (2, LATE, 7, 0),
+    "it tells a newer one": (2, LATE, 9, 0),
+    "it tells an older one": (2, LATE, 6, 1),
+    "it knows of none": (2, LATE, -1, 1),
+    "amid all that happens": (2, 2_000, -1, 0),
+    "another, which may be of the past": (1, LATE, -1, 0),
+}
+
+
+@pytest.mark.parametrize("case", OF_STRANGERS)
+@judging(check)
+def test_once_all_is_calm_whoever_asks_is_told_what_is_kept(case: str) -> Asks:
+    node, t, offset, broken = OF_STRANGERS[case]
+    story = of_coordinators()
+    stranger = {"process": "x", "role": "group-stranger", "topics": {}, "nodes": [1]}
+    story.run["trials"] = [{"arm": story.arm, "trial": story.trial, "workloads": [stranger]}]
+    story.add("assignment", 500, process="m", group=GROUP, event="assigned")
+    for kept in (6, 7):
+        commit(story, 100 * kept, "m", kept, group=GROUP)
+    story.add(
+        *("committed", t),
+        **{"process": "x", "node": node, "group": GROUP, "offset": offset, "invoke_t": t - 1},
+    )
+    assert (yield story).counts.get("committed-offset-lost", 0) == broken

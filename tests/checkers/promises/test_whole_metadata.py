@@ -456,6 +456,14 @@ def ghostly(how: str) -> Story:
             says(story, LATE + 1, 2, 0, 1, 7)
         case "a topic":
             says(story, LATE + 1, 2, 0, topic="u")
+        case "a topic that is made later" | "a topic that was made":
+            made = {"topic": "u", "partition": 0, "replicas": [1, 2], "zxid": 90}
+            story.add("zk_write", LATE - 500, what="topic", step="created", **made)
+            says(story, LATE - 600 if how.endswith("later") else LATE - 499, 2, 0, topic="u")
+        case "a partition that is added later":
+            made = {"topic": "t", "partition": 7, "replicas": [1, 2], "zxid": 90}
+            story.add("zk_write", LATE - 500, what="topic", step="set", **made)
+            says(story, LATE - 600, 2, 0, 1, 7)
         case "a forger's":
             story.add("forged", 50, node=2, api="UPDATE_METADATA", lie="future_leader_epoch",
                       error=0, partition=7, leader=1, leader_epoch=0)  # fmt: skip
@@ -473,9 +481,14 @@ def ghostly(how: str) -> Story:
 BROKEN_GHOSTS = {
     "a partition": {"metadata-ghost": 1},
     "a topic": {"metadata-ghost": 1},
+    "a topic that is made later": {"metadata-ghost": 1},
+    "a partition that is added later": {"metadata-ghost": 1, "metadata-forgot": 1},
     "nobody in the end": {"controller-unknown": 1},
 }
-LAWFUL_GHOSTS = ("none", "a watch alone", "a forger's", "nobody before", "nobody, just started")
+LAWFUL_GHOSTS = (
+    *("none", "a watch alone", "a forger's", "nobody before", "nobody, just started"),
+    "a topic that was made",
+)
 
 
 def test_what_never_was_and_nobody_in_office(spark: Any) -> None:

@@ -127,6 +127,46 @@ def test_a_demotion_and_its_truncation(tmp_path: Path) -> None:
     assert cuts == [(12, 10, 5), (10, 9, 5)]
 
 
+FETCHES = (
+    "[ReplicaFetcherManager on broker 1] Added fetcher to broker 2 for partitions HashMap("
+    "other-0 -> InitialFetchState(None,BrokerEndPoint(id=2, host=127.0.0.1:9092),5,99), a-b-3 -> "
+    "InitialFetchState(Some(bbQ2s9SkS5),BrokerEndPoint[id=2, host=127.0.0.1, port=9092],{})) "
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "cuts"),
+    [
+        pytest.param([(110, FETCHES.format("5,18")), (120, 17)], [(18, 17)], id="appended-yet"),
+        pytest.param([(110, FETCHES.format("5,8")), (120, 10)], [(12, 10)], id="watermark"),
+        pytest.param([(110, FETCHES.format("4,18")), (120, 10)], [(12, 10)], id="before-it"),
+        pytest.param([(115, 10), (120, FETCHES.format("5,18"))], [(12, 10)], id="after-it"),
+        pytest.param([(120, 14)], [(15, 14)], id="untold"),
+        pytest.param([(120, 9), (130, 20)], [(12, 9), (21, 20)], id="appended-between"),
+        pytest.param([(120, "start at 30")], [], id="begun-anew-beyond"),
+        pytest.param([(120, "start at 4")], [(12, 4)], id="begun-anew"),
+        pytest.param([(120, 5), (121, "start at 5")], [(12, 5)], id="told-twice"),
+    ],
+)
+def test_where_a_cut_began(
+    tmp_path: Path, lines: list[tuple[int, int | str]], cuts: list[tuple[int, int]]
+) -> None:
+    """The fetcher from the leader before goes on for a moment after the line that tells the end."""
+
+    def says(what: int | str) -> str:
+        unified = "[UnifiedLog partition=a-b-3, dir=/d] "
+        if isinstance(what, int):
+            return f"{unified}Truncating to offset {what}"
+        whole = f"{unified}Truncate and {what.replace(' at ', ' at offset ')}, logStartOffset: 4"
+        return whole if what.startswith("start") else what
+
+    write(tmp_path, "state-change.log", DEMOTION)
+    server = [log(at, says(what)) for at, what in lines]
+    write(tmp_path, "server.log", [log(10, "starting", SERVER), *server])
+    told = [row for row in rows(tmp_path) if row["f"] == "truncation"]
+    assert [(cut["from_offset"], cut["to_offset"]) for cut in told] == cuts
+
+
 def test_the_quorums_own_log_is_no_partition_of_clients(tmp_path: Path) -> None:
     """A controller that was paused past its office cuts what it alone had appended there."""
     quorum = "[UnifiedLog partition=__cluster_metadata-0, dir=/d] Truncating to offset 65"

@@ -12,7 +12,7 @@ from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import WireError, build, encode_response, parse_body, parse_header
 
-READABLE = [one for one in IMPOSSIBLE if not one.lacks]
+READABLE = [one for one in IMPOSSIBLE if not (one.lacks or one.behind)]
 SAYS = [one.says for one in READABLE]
 NO_TIME = {"throttle_time": 0}
 
@@ -34,7 +34,8 @@ class _Sent:
     def __init__(self) -> None:
         self.frames: list[bytes] = []
 
-    def send(self, channel: Any, frame: bytes, tag: Any) -> None:
+    def send(self, channel: Any, frame: bytes, tag: Any, *, answers: int) -> None:
+        assert answers == (2 if tag.what.behind else 1)
         self.frames.append(frame)
         channel.tag = tag
 
@@ -119,6 +120,55 @@ def test_half_a_request_is_whole_by_its_size_and_cannot_be_read(asker: Any) -> N
     assert header.api_key == half.api
     with pytest.raises(WireError):
         parse_body(header, frame[4:])
+
+
+def _behind(asker: Any) -> Any:
+    """The channel, after both were sent."""
+    channel = SimpleNamespace(node=1, tag=None)
+    while channel.tag is None or not channel.tag.what.behind:
+        asker.ask(channel)
+    return channel
+
+
+FETCHED = (1).to_bytes(4, "big") + bytes(8)
+"""An answer by its number; of the rest nobody asks."""
+
+
+def test_two_requests_are_sent_at_once(asker: Any) -> None:
+    what = _behind(asker).tag.what
+    frames = asker._links.frames[-1]
+    size = int.from_bytes(frames[:4], "big") + 4
+    assert int.from_bytes(frames[size : size + 4], "big") == len(frames) - size - 4
+    numbers = []
+    for frame, api in ((frames[4:size], ApiKey.FETCH), (frames[size + 4 :], what.api)):
+        header = parse_header(frame)
+        parse_body(header, frame)
+        assert header.api_key == api
+        numbers.append(header.correlation_id)
+    assert numbers == [1, 0]
+
+
+@pytest.mark.parametrize("turn", ["in turn", "out of turn"])
+def test_answers_come_in_the_order_of_the_requests(asker: Any, turn: str) -> None:
+    channel = _behind(asker)
+    what, before = channel.tag.what, len(asker.recorder.done)
+    own = answer(what.api, what.version, what.wanted)
+    for payload in (FETCHED, own) if turn == "in turn" else (own, FETCHED):
+        asker.answered(channel, payload, 5)
+    ((came_of, fields),) = asker.recorder.done[before:]
+    if turn == "in turn":
+        assert (came_of, fields["error"]) == ("fail", what.wanted)
+    else:
+        assert (came_of, fields["failure"]) == ("info", "out-of-turn")
+
+
+def test_what_is_lost_behind_a_fetch_is_told_once(asker: Any) -> None:
+    channel = _behind(asker)
+    before = len(asker.recorder.done)
+    asker.answered(channel, FETCHED, 5)
+    asker.lost(channel, "disconnect", 6)
+    ((came_of, fields),) = asker.recorder.done[before:]
+    assert (came_of, fields["failure"]) == ("info", "disconnect")
 
 
 def test_each_broker_is_asked_for_all_of_it(asker: Any) -> None:

@@ -72,6 +72,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("ignore-heartbeats", "heartbeats_count"),
         ("keep-what-is-erased", "erases_on_load"),
         ("acknowledge-duplicates-at-once", "awaits_duplicates"),
+        ("go-on-without-a-disk", "halts_without_disks"),
         ("forget-the-dead-at-failover", "looks_for_the_dead"),
         ("remember-groups-of-before", "forgets_at_resignation"),
         ("tell-who-comes-of-its-own-alone", "tells_all_to_who_comes"),
@@ -370,3 +371,9 @@ def test_a_generation_that_is_kept_unless_somebody_is_new() -> None:
     assert [RULES.next_generation(4, new) for new in (True, False)] == [5, 5]
     assert [kept(4, new) for new in (True, False)] == [5, 4]
     assert kept(0, False) == 1
+
+
+def test_how_long_acks_all_waits() -> None:
+    assert RULES.ack_wait_ms(750) == 750
+    wrong = rules_with(["wait-beyond-timeouts"]).ack_wait_ms
+    assert [wrong(750), wrong(90_000)] == [60_000, 90_000]

@@ -14,14 +14,17 @@ LAG_MS = 1500
 DUE_MS = 10_000 + 1.5 * LAG_MS + 3000
 
 
-def held(*, let_go: float = 30_000, **more: object) -> Zoo:
-    """Broker 2 can fetch nothing from 10 s on, and its leader takes a record; nobody minds."""
+def held(*, let_go: float = 30_000, had_all: float = 9_900, **more: object) -> Zoo:
+    """Broker 2 can fetch nothing from 10 s on, and its leader takes a record; nobody minds.
+    ``had_all``: what was sent then, to whatever partition, was acknowledged by all in sync."""
     story = Zoo()
     detail = {"how": "pause", "partition": "t-0", "leader": 1, "lag_ms": LAG_MS, "held": [2]}
     detail |= {"held_t": 10_000 * MS, "let_go_t": let_go * MS, **more}
     story.add("fault", 9_000, id="f", fault="isr-lag", phase="inject", detail="{}", nodes=[2])
     story.add("fault", let_go, id="f", fault="isr-lag", phase="failed", detail=json.dumps(detail))
     story.produce(10_100, 1, 1)
+    for p in range(3):
+        story.produce(had_all + 20, 70 + p, 5, acks=-1, partition=p, invoke_t=had_all)
     return story
 
 
@@ -113,6 +116,22 @@ SOON = {
     "in time": (lambda: with_(lambda s: s.state(11_600, 1, [1, 3])), 0),
     "a little too soon": (lambda: with_(lambda s: s.state(11_200, 1, [1, 3])), 0),
     "too soon": (lambda: with_(lambda s: s.state(10_900, 1, [1, 3])), 1),
+    "too soon, of who may have lagged before": (
+        lambda: (s := held(had_all=9_500), s.state(10_900, 1, [1, 3]))[0],
+        0,
+    ),
+    "in time, of who had all a moment before": (
+        lambda: (s := held(had_all=9_700), s.state(10_900, 1, [1, 3]))[0],
+        0,
+    ),
+    "too soon, of who had all when it was stopped": (
+        lambda: (s := held(had_all=10_010), s.state(10_900, 1, [1, 3]))[0],
+        1,
+    ),
+    "too soon, and nothing was acknowledged before": (
+        lambda: (s := held(had_all=10_950), s.state(10_900, 1, [1, 3]))[0],
+        0,
+    ),
     "too soon, though it was let go": (
         lambda: (s := held(let_go=10_500), s.state(10_400, 1, [1, 3]))[0],
         1,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.promises.departures import check
+from checkers.promises.departures.kept_waiting import LATE_NS
 from checkers.promises.departures.left_unanswered import SOON_NS, TICK_NS
 from tests.checkers.conftest import ARM, MS, Story, judged_together
 from tests.checkers.promises.departures.test_left_waiting import fault
@@ -27,7 +28,9 @@ def story() -> Story:
             ("joint", "joint-producer", {"ack_timeout_ms": ALLOWED}),
         )
     ]
-    trials = [{"arm": ARM, "trial": n, "workloads": workloads} for n in range(len(CASES))]
+    trials = [
+        {"arm": ARM, "trial": n, "workloads": workloads} for n in range(max(len(CASES), len(LONG)))
+    ]
     told.run["trials"] = trials
     told.add("node_event", 10, node=1, event="start")
     told.commit(1_000, 1, 3)
@@ -125,3 +128,80 @@ def judged_early(spark: Any) -> Any:
 def test_who_waits_is_not_given_up_too_soon(judged_early: Any, name: str) -> None:
     rules, _ = judged_early[name]
     assert rules == ({"given-up-too-soon": 1} if EARLY[name][1] else {})
+
+
+OWED = UP + LATE_NS // MS
+
+
+def told_others(
+    told: Story, asked: float = OWED + 10, answered: float = OWED + 20, **at: Any
+) -> None:
+    told.add(
+        "metadata",
+        answered,
+        **{"process": "reader", "node": 1, "type": "ok", "invoke_t": asked, **at},
+    )
+
+
+LONG: dict[str, tuple[Any, bool]] = {
+    "acknowledged at last": (lambda s: (sent(s, t=OWED + 50, error=None), told_others(s)), True),
+    "told at last": (lambda s: (sent(s, t=OWED + 50, error=7), told_others(s)), True),
+    "never told": (
+        lambda s: (
+            sent(s, t=OWED + 50, error=None, type="info", failure="timeout"),
+            told_others(s),
+        ),
+        True,
+    ),
+    "its connection was lost": (
+        lambda s: (
+            sent(s, t=OWED + 50, error=None, type="info", failure="disconnect"),
+            told_others(s),
+        ),
+        False,
+    ),
+    "a moment late": (
+        lambda s: (sent(s, t=OWED - 10, error=None), told_others(s, 100, 200)),
+        False,
+    ),
+    "nobody was answered": (lambda s: sent(s, t=OWED + 50, error=None), False),
+    "others had come before": (
+        lambda s: (sent(s, t=OWED + 50, error=None), told_others(s, OWED - 10)),
+        False,
+    ),
+    "others were answered afterwards": (
+        lambda s: (sent(s, t=OWED + 50, error=None), told_others(s, answered=OWED + 60)),
+        False,
+    ),
+    "another broker answered": (
+        lambda s: (sent(s, t=OWED + 50, error=None), told_others(s, node=2)),
+        False,
+    ),
+    "paused meanwhile": (
+        lambda s: (
+            sent(s, t=OWED + 50, error=None),
+            told_others(s),
+            s.add("node_event", 11_000, node=1, event="pause"),
+        ),
+        False,
+    ),
+    "nobody says how long": (
+        lambda s: (sent(s, t=OWED + 50, error=None, process="silent"), told_others(s)),
+        False,
+    ),
+    "acks=1": (lambda s: (sent(s, t=OWED + 50, error=None, acks=1), told_others(s)), False),
+}
+
+
+@pytest.fixture(scope="module")
+def judged_long(spark: Any) -> Any:
+    stories = {name: story() for name in LONG}
+    for name, (tell, _) in LONG.items():
+        tell(stories[name])
+    return judged_together(spark, check, stories)
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_nobody_waits_longer_than_it_allows(judged_long: Any, name: str) -> None:
+    rules, _ = judged_long[name]
+    assert rules == ({"kept-waiting": 1} if LONG[name][1] else {})

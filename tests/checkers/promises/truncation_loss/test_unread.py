@@ -51,3 +51,36 @@ def test_where_the_final_log_was_read_it_tells_more(story: Any) -> Asks:
     story.produce(20, 9, 0, acks=-1)
     story.final_log({0: 9})
     assert (yield story).counts == {"acked-all-lost": 1}
+
+
+@pytest.mark.parametrize(
+    ("why", "broken"),
+    [
+        ("each once", {}),
+        ("twice", {"acked-twice-otherwise": 1}),
+        ("twice, of which one by acks=1", {}),
+        ("read as another", {"acked-not-read": 1}),
+        ("twice, and not deleted", {"acked-all-lost": 1}),
+        ("twice, and its topic was deleted in between", {}),
+    ],
+)
+@judging(check)
+def test_an_offset_has_one_record_whatever_is_deleted_later(
+    story: Any, why: str, broken: dict[str, int]
+) -> Asks:
+    for value in range(3):
+        story.produce(10 + value, value, value, acks=-1)
+        read(story, value, value)
+    if why.startswith("twice"):
+        story.produce(20, 9, 1, acks=1 if "acks=1" in why else -1)
+    if why == "read as another":
+        story.rows["fetch"][1]["value"] = 7
+    if "topic was deleted" in why:
+        for t, step in ((14, "requested"), (15, "gone")):
+            story.add("topic_deletion", t, topic="t", step=step)
+    if "not deleted" in why:
+        story.final_log(dict(enumerate(range(3))))
+    else:
+        story.add("records_deleted", 40, node=1, offset=2, low_watermark=2)
+        story.final_log({2: 2}, log_start_offset=2)
+    assert (yield story).counts == broken
