@@ -25,7 +25,7 @@ from harness.arms import Skipped
 from harness.run import Progress, Recorded, outcome_of, record_run, remove_log_dirs
 from harness.scenarios import SCENARIOS
 from harness.settings import Settings
-from harness.studies.ledger import Entry, Ledger, Play, entry_of, origin
+from harness.studies.ledger import Entry, Ledger, Play, entry_of, origin, read
 
 _NICE: Final = 5
 """How far the judge stands back: a broker that waits for a processor is a broker that is late."""
@@ -125,14 +125,14 @@ def _waiting_room(ledger: Ledger) -> Path:
 
 def _read(ledger: Ledger) -> Iterator[_Waiting]:
     path = _waiting_room(ledger)
+    judged = {entry.folder for entry in read(ledger.path)}  # a play may have been played anew
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             body = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue  # torn: it is played again
         recorded = body["recorded"]
-        known = ledger.get(Play(**body["play"]))
-        if known is not None and known.folder == recorded["folder"]:
+        if recorded["folder"] in judged:
             continue
         recorded["folder"] = Path(recorded["folder"])
         recorded["log_dirs"] = [Path(path) for path in recorded["log_dirs"]]

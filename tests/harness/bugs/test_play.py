@@ -171,6 +171,9 @@ def test_what_another_text_of_the_file_found_says_nothing(bug: Bug, ledger: Ledg
     assert not succeeded(all_of(other, ledger, played, tries=1))
     assert len(played.plays) == 2
     assert "0/1" in record._row(other, list(ledger))
+    again = Played({1})
+    all_of(other, Ledger(ledger.path), again, tries=1)
+    assert again.plays == again.judged == [], "what was judged of the other text is over"
 
 
 @pytest.mark.parametrize("mended", ["invalid", "unknown"])
