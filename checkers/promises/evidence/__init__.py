@@ -177,7 +177,8 @@ def _lacks(row: Row) -> list[str]:
         reasons = _most(json.loads(row["reasons"] or "{}"))
         found.append(f"{of}: {row['rejected']} lines were rejected: {reasons}")
     if row["missing"]:
-        found.append(f"{of}: {row['missing']} of {row['last_seq'] + 1} rows are missing")
+        every = f" of {row['last_seq'] + 1}" if numbered else ""
+        found.append(f"{of}: {row['missing']}{every} rows are missing")
     if row["repeated"]:
         found.append(f"{of}: numbers of rows are there twice")
     if row["torn"] and not is_node:

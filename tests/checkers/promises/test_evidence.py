@@ -79,6 +79,7 @@ def test_a_sound_history_is_valid(story: Any) -> Asks:
         ("c", {"rejected": 2000, "reasons": json.dumps({"c.jsonl: not JSON": 1999, "x": 1})},
          "c.jsonl: 2000 lines were rejected: c.jsonl: not JSON (1999); x (1)"),
         ("c", {"missing": 1}, "c.jsonl: 1 of 10 rows are missing"),
+        ("c", {"missing": 1, "last_seq": None}, "c.jsonl: 1 rows are missing"),
         ("c", {"repeated": 1}, "twice"),
         ("c", {"torn": 1, "closed": False}, "torn"),
         ("c", {"closed": False}, "did not come to the end"),
