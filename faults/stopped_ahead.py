@@ -12,8 +12,9 @@ as its file, and whoever asks for a time finds nothing in it and no more behind 
 
 Needs a partition with a follower in sync whose leader is not the controller, and a load that writes
 with acks=1. Segments have to be short (segment.ms): what is appended to a segment after the cut
-tells its newest time again. They must not be shorter than the records alone take: of a segment that
-ended before the stop the newest time is known.
+tells its newest time again. So the next leader's first record must be too late for it, and the last
+one of the leader alone must not (of a segment that ended before the stop the newest time is known):
+between the two, most of a second, the segment has to come of age (``age_ms``).
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ _ROLLS_MS: Final = 3_000
 
 
 class StoppedAhead(Staged):
-    """Parameters: partition ("t-0"); records that the leader alone is to have; asked_ms: how long
-    it leads again while clients ask it; timeout_ms of the election.
+    """Parameters: partition ("t-0"); records that the leader alone is to have; age_ms: how old its
+    segment is to be first; asked_ms: how long it leads again while clients ask it; timeout_ms of
+    the election.
 
     Took hold: it was down with records beyond its followers' logs as they were when it was stopped,
     and leads again. All ends are in ``detail``, and where its last segment began (``segment``).
@@ -50,6 +52,7 @@ class StoppedAhead(Staged):
 
     def read(self, params: Params) -> None:
         self.records = params.integer("records", 10, low=1)
+        self.age_ms = params.integer("age_ms", 0, low=0)
         self.asked_ms = params.integer("asked_ms", 5_000, low=1)
         self.timeout_ms = params.integer("timeout_ms", 30_000, low=1)
 
@@ -60,6 +63,7 @@ class StoppedAhead(Staged):
         inside = Link.INTER_BROKER
         fetchers = "|".join(client_of(node) for node in followers)
         self._await_young_segment(ctx, leader, followers)
+        ctx.sleep(self.age_ms / 1000)
         alone = self.hold(ctx, "alone", "FETCH", node=leader, link=inside, client=fetchers)
         self.wait(
             ctx,

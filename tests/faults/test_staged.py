@@ -407,8 +407,12 @@ def test_a_leader_is_stopped_ahead_of_its_followers_and_leads_again(
     monkeypatch.setattr("faults.stopped_ahead.log_end", end)
     monkeypatch.setattr("faults.stopped_ahead.segment_start", segment)
     ctx.cluster.stop, ctx.cluster.start = stop, start
-    fault = build(entry("stopped-ahead", partition="t-0", records=10, asked_ms=1))
+    slept: list[tuple[float, int]] = []
+    sleep = ctx.sleep
+    monkeypatch.setattr(ctx, "sleep", lambda s: (slept.append((s, len(told.steps))), sleep(s)))
+    fault = build(entry("stopped-ahead", partition="t-0", records=10, age_ms=30, asked_ms=1))
     fault.inject(ctx)
+    assert (0.03, 0) in slept, "the segment comes of age before anything else begins"
     assert [step[:2] for step in told.steps] == [
         *(("hold", "alone"), ("hold", "uncut"), ("stop", 1)),
         *(("release", "alone"), ("release", "uncut"), ("start", 1), ("elect", 1)),
