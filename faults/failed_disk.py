@@ -15,22 +15,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from faults.base import BaseFault, wait_for
-from faults.observing import is_full
+from faults.base import BaseFault
+from faults.observing import await_all_in_sync
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry
 from faults.targets import aim, read_targets
 
 _AWAY: Final = ".moved-aside"
-_LOOK_S: Final = 0.05
 
 
 class FailDisk(BaseFault):
     """Parameters: target (one broker); in_sync_ms: how long to wait for full in-sync sets first;
     halt_ms: how long the broker may take to notice, and to end.
 
-    Took hold: it had partitions, and nothing can be made in their folders. ``detail``: who
-    ``halted``, or ``went_on`` for all that time, and was killed then.
+    Took hold: nothing can be made in its partitions' folders, and it ended; or it wrote to what it
+    had open, so that a log had to begin its next segment, and it ``went_on`` for all that time, and
+    was killed then. ``detail`` names who ``halted`` or ``went_on``.
     """
 
     name = "fail-disk"
@@ -45,25 +45,32 @@ class FailDisk(BaseFault):
         params.done()
 
     def apply(self, ctx: Context) -> None:
-        wait_for(
-            ctx,
-            lambda: all(is_full(ctx, state) for state in ctx.view.partitions()),
-            timeout_ms=self.in_sync_ms,
-            what="every in-sync set is full",
-            poll_s=_LOOK_S,
-        )
+        await_all_in_sync(ctx, timeout_ms=self.in_sync_ms)
         node = aim(ctx, self.targets)[0]
         self.nodes = [node]
         log_dir = Path(ctx.nodes.log_dir(node))
         self.owe_start(node)
         self.owe(("moved-aside", node), lambda _ctx: give_back(log_dir))
         moved: list[str] = []
-        halted = ctx.nodes.halts(node, lambda: moved.extend(take_away(log_dir)), self.halt_ms / 1e3)
-        self.took_hold = bool(moved)
-        self.detail |= {"targets": self.targets, "moved": len(moved)}
+        held = 0
+
+        def fail() -> None:
+            nonlocal held
+            moved.extend(take_away(log_dir))
+            held = _bytes_in(log_dir / _AWAY)
+
+        halted = ctx.nodes.halts(node, fail, self.halt_ms / 1e3)
+        written = _bytes_in(log_dir / _AWAY) - held
+        self.took_hold = bool(moved) and (halted or written > 0)
+        self.detail |= {"targets": self.targets, "moved": len(moved), "written_bytes": written}
         self.detail["halted" if halted else "went_on"] = [node]
         if not halted:
             self.kill(ctx, node)
+
+
+def _bytes_in(folder: Path) -> int:
+    """Of all segments there."""
+    return sum(path.stat().st_size for path in folder.glob("*/*.log"))
 
 
 def take_away(log_dir: Path) -> list[str]:

@@ -54,6 +54,17 @@ def is_full(ctx: Context, state: PartitionState) -> bool:
     return state.leader >= 0 and replicas <= {*state.isr} & {*ctx.view.live_brokers()}
 
 
+def await_all_in_sync(ctx: Context, *, timeout_ms: int) -> None:
+    """Until every partition `is_full`."""
+    wait_for(
+        ctx,
+        lambda: all(is_full(ctx, state) for state in ctx.view.partitions()),
+        timeout_ms=timeout_ms,
+        what="every in-sync set is full",
+        poll_s=_LOOK_S,
+    )
+
+
 def await_full_isr(
     ctx: Context, topic: str, partition: int, *, timeout_ms: int, least: int = 1
 ) -> PartitionState:

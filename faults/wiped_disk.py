@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from faults.base import BaseFault, wait_for
-from faults.observing import is_full
+from faults.observing import await_all_in_sync
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed
 from faults.targets import aim, read_targets
@@ -48,13 +48,7 @@ class WipeDisk(BaseFault):
         params.done()
 
     def apply(self, ctx: Context) -> None:
-        wait_for(
-            ctx,
-            lambda: all(is_full(ctx, state) for state in ctx.view.partitions()),
-            timeout_ms=self.in_sync_ms,
-            what="every in-sync set is full",
-            poll_s=_LOOK_S,
-        )
+        await_all_in_sync(ctx, timeout_ms=self.in_sync_ms)
         node = aim(ctx, self.targets)[0]
         alone = [f"{s.topic}-{s.partition}" for s in ctx.view.partitions() if s.isr == (node,)]
         if alone:

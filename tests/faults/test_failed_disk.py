@@ -32,20 +32,27 @@ def test_nothing_can_be_made_where_a_partition_was(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["meta.properties", "t-0"]
 
 
-@pytest.mark.parametrize("halts", [True, False])
-def test_a_broker_ends_or_goes_on(ctx: Any, entry: Any, logs: Any, halts: bool) -> None:
+@pytest.mark.parametrize(("halts", "writes"), [(True, False), (False, True), (False, False)])
+def test_a_broker_ends_or_goes_on(
+    ctx: Any, entry: Any, logs: Any, halts: bool, writes: bool
+) -> None:
+    """Of one that goes on and has nothing to write nobody knows whether it would have ended."""
+    home = Path(ctx.nodes.log_dir(1))
+
     def told(node: int, why: Callable[[], object], _within_s: float) -> bool:
-        why()
+        segment = next((home / "t-0").glob("*.log"))
+        with segment.open("ab") as file:
+            why()
+            file.write(b"x" * writes)
         ctx.cluster.running[node] = not halts
         return halts
 
     ctx.cluster.halts = told
-    home = Path(ctx.nodes.log_dir(1))
     before = sorted(path.name for path in home.iterdir())
     fault = build(entry("fail-disk", target="leader:t-0"))
     fault.inject(ctx)
     assert fault.nodes == [1]
-    assert fault.took_hold is True
+    assert fault.took_hold is (halts or writes)
     assert fault.detail["halted" if halts else "went_on"] == [1]
     assert (home / "t-0").is_file()
     fault.heal(ctx)

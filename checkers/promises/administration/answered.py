@@ -120,12 +120,15 @@ def _denied(
 ) -> Iterator[Finding]:
     """One finding a partition."""
     told: set[str] = set()
+    of: dict[str, list[Row]] = {}
+    for row in log:
+        of.setdefault(f"{row['topic']}-{row['partition']}", []).append(row)
     for row in requests:
         if row["error"] != _NOT_NEEDED:
             continue
         outcome.saw(*trial, KEPT)
         span = row["invoke_t"] - NEAR_NS, row["t"] + NEAR_NS
-        led = list(_led(log, row["about"], *span))
+        led = list(_led(of.get(row["about"], ()), *span))
         if row["about"] in told or not led or any(leader == first for leader, first in led):
             continue
         told.add(row["about"])
@@ -140,12 +143,12 @@ def _denied(
         )
 
 
-def _led(log: Sequence[Row], about: str, from_t: int, to_t: int) -> Iterator[tuple[int, int]]:
-    """Who led a partition, and who was to, at any time of that span (ns), as far as that was
-    written before it."""
+def _led(writes: Sequence[Row], from_t: int, to_t: int) -> Iterator[tuple[int, int]]:
+    """Who led a partition, and who was to, at any time of that span (ns), by what was written of
+    it."""
     first = leader = None
-    for row in log:
-        if f"{row['topic']}-{row['partition']}" != about or row["t"] > to_t:
+    for row in writes:
+        if row["t"] > to_t:
             continue
         if row["t"] > from_t and first is not None and leader is not None:
             yield leader, first

@@ -1,8 +1,8 @@
 """A log directory that fails under a broker that runs (fault ``fail-disk``): it ends, and at once,
 when it has no other (KIP-112, LogManager.handleLogDirFailure). For `checkers.promises.departures`.
 
-That it went on is the harness's own word, which had made sure that nothing could be written there,
-and waited for many times as long as a log's segment lasts. That others then lead what it led, and
+That it went on is the harness's own word, which had made sure that nothing could be made there, saw
+that it wrote to what it had open, and waited for many times as long as a log's segment lasts. That others then lead what it led, and
 that nothing is lost, others judge: to them it is a broker that was killed.
 """
 
