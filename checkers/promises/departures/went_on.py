@@ -2,8 +2,9 @@
 when it has no other (KIP-112, LogManager.handleLogDirFailure). For `checkers.promises.departures`.
 
 That it went on is the harness's own word, which had made sure that nothing could be made there, saw
-that it wrote to what it had open, and waited for many times as long as a log's segment lasts. That others then lead what it led, and
-that nothing is lost, others judge: to them it is a broker that was killed.
+it write to what it had open, and waited for many times as long as a log's segment lasts. That
+others then lead what it led, and that nothing is lost, others judge: to them it is a broker that
+was killed.
 """
 
 from __future__ import annotations
