@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 SEED = int(os.environ.get("BIPLANE_MUTANT_SEED", "291"))
 CHAOS_S = 6  # one round of each scenario
-FEW = ("truncate-to-high-watermark", "ack-before-replication", "drop-torn-tail-check")
+FEW = ("truncate-to-high-watermark", "ack-before-replication")
 NAMES = tuple(MUTANTS) if os.environ.get("BIPLANE_ALL_MUTANTS") == "1" else FEW
 PLAYED = tuple(dict.fromkeys(MUTANTS[name].scenario for name in NAMES))
 BROKEN_S = 10.0

@@ -22,7 +22,7 @@ from faults.plan import Plan
 from faults.protocol import Entry
 from harness import live
 from harness.progress import Shown
-from harness.run import Outcome, conclude, record_run, run
+from harness.run import Outcome, conclude, record_run
 from harness.runtime.paths import registry_dir
 from harness.runtime.registry import records
 from harness.scenarios import SCENARIOS
@@ -42,10 +42,18 @@ def nothing(_where: str, _what: str) -> None:
 
 
 def play(
-    scenario: str, store: Path, progress: Callable[[str, str], None] = nothing, **options: Any
+    scenario: str,
+    store: Path,
+    progress: Callable[[str, str], None] = nothing,
+    *checks: str,
+    **options: Any,
 ) -> Outcome:
+    """Judged by these ``checks``; by all that the scenario asks for where none is named."""
     settings = Settings.of(store=store, planes="dual", **{"seed": KILL_FIRST, **options})
-    return run(SCENARIOS[scenario], settings, progress)
+    recorded = record_run(SCENARIOS[scenario], settings, progress)
+    if checks:
+        asked_for(recorded.folder, *checks)
+    return conclude(recorded, progress)
 
 
 def rules_of(outcome: Outcome, check: str) -> set[str]:
@@ -100,7 +108,7 @@ def test_a_run_in_which_no_leader_changed_is_unknown(tmp_path: Path) -> None:
     few = {"target": "not-controller", "connections": 8, "partitions": 2}
     flood = Entry(id="flood", fault="flood-heavy-produce", at_ms=100, duration_ms=1000, params=few)
     Plan.of(1, [flood]).save(plan)
-    outcome = play("request-flood", tmp_path, time_limit_s=2, plan=plan)
+    outcome = play("request-flood", tmp_path, nothing, "activity", time_limit_s=2, plan=plan)
     assert outcome.verdict is Verdict.UNKNOWN
     reasons = " ".join(outcome.reasons)
     assert "leader" in reasons
@@ -119,7 +127,7 @@ def test_a_flood_that_is_killed_on_the_way_makes_the_run_unknown_and_keeps_the_h
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
 
-    outcome = play("request-flood", tmp_path, kill_flood, time_limit_s=7)
+    outcome = play("request-flood", tmp_path, kill_flood, "activity", time_limit_s=7)
     assert killed
     assert outcome.verdict is Verdict.UNKNOWN, outcome.reasons
     assert outcome.verdict.exit_code == 2
@@ -166,7 +174,7 @@ def test_a_toxiproxy_that_dies_makes_the_run_unknown_and_keeps_the_history(
                     killed.append(entry.pid)
                     os.kill(entry.pid, signal.SIGKILL)
 
-    outcome = play("broker-restart", tmp_path, kill_toxiproxy, time_limit_s=CHAOS_S)
+    outcome = play("broker-restart", tmp_path, kill_toxiproxy, "activity", time_limit_s=CHAOS_S)
     assert killed
     assert outcome.verdict is Verdict.UNKNOWN, outcome.reasons
     assert "toxiproxy" in " ".join(outcome.reasons)
