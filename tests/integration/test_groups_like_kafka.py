@@ -77,7 +77,7 @@ class Side:
         self._waiting: dict[int, tuple[socket.socket, bytearray, ApiKey, int]] = {}
         self._ids: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        self.answers: dict[int, Any] = {}
+        self._answers: dict[int, Any] = {}
 
     def ask(self, number: int, call: Call) -> None:
         api, version, fields = call
@@ -105,17 +105,23 @@ class Side:
                     continue
                 answer = plain(decode_response(api, version, bytes(got[4:]))[1])
                 self._learn(number, api, answer)
-                self.answers[number] = self._with_names(answer)
+                self._answers[number] = answer
             else:
-                self.answers[number] = CLOSED
+                self._answers[number] = CLOSED
             sock.close()
             del self._waiting[number]
+
+    def take(self) -> dict[int, Any]:
+        """What was answered since: with names, however late the answer came that gave one."""
+        taken = {number: self._with_names(answer) for number, answer in self._answers.items()}
+        self._answers.clear()
+        return taken
 
     def forget(self) -> None:
         """The story is over."""
         for sock in self.sockets:
             sock.close()
-        for held in (self._waiting, self._ids, self._names, self.answers):
+        for held in (self._waiting, self._ids, self._names, self._answers):
             held.clear()
 
     def _learn(self, number: int, api: ApiKey, answer: Mapping[str, Any]) -> None:
@@ -366,8 +372,9 @@ def play(story: Story, ours: Side, kafkas: Side) -> str | None:
             side.ask(number, call)
         told.append(f"{number}: {call[0].name} v{call[1]} {call[2]}")
         settle((ours, kafkas))
-        for heard in sorted({*ours.answers, *kafkas.answers}):
-            one, other = ours.answers.pop(heard, WAITS), kafkas.answers.pop(heard, WAITS)
+        answers, theirs = ours.take(), kafkas.take()
+        for heard in sorted({*answers, *theirs}):
+            one, other = answers.get(heard, WAITS), theirs.get(heard, WAITS)
             told.append(f"   {heard} -> {one}")
             if by_chance(one, other):
                 return None
