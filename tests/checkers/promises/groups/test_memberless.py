@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.groups.memberless import RULE, UNJOINED, memberless
+from checkers.promises.groups.memberless import UNJOINED, memberless
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging, ruled
+
+RULE = "memberless-refused"
 
 
 def step(story: Story, t: float, step: str, error: int = 0, **more: Any) -> None:
