@@ -286,7 +286,7 @@ PROMISE: Final = Promise(
         "like",
         "positions in topics that are deleted (`topic-deletion` looks at some)",
         "coordinators that turn members away who do not say whom they asked; how long one that "
-        "answers takes to keep or to tell a position",
+        "answers takes to keep or to tell a position, and any broker to name a coordinator",
         "what a description says of a group that keeps positions (its state), and of members "
         "(client, host, assignment); a leader epoch that is not kept with a position at all; what "
         "members tell their leader of themselves",
