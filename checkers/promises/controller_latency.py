@@ -253,5 +253,9 @@ PROMISE: Final = Promise(
     rules={},
     evidence={"control requests and probes": "each stage of each request counts"},
     unknown_when=("more than a quarter of the answered probes were refused",),
+    blind=(
+        "Kafka promises no time: a request that waits long is shown, and accused only of what it "
+        "leads to (stale-metadata, availability), or beside a flood (planes)",
+    ),
     check=check,
 )

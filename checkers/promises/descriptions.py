@@ -85,7 +85,10 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], TOLD)
     for arm, trial, says in _silent(history, rows):
         outcome.unknown(arm, trial, says)
-    truths = [*(row for row in answered if row["known"]), *_on_disk(history, answered)]
+    known = [row for row in answered if row["known"]]
+    for arm, trial, says in _of_two_minds(known):
+        outcome.unknown(arm, trial, says)
+    truths = [*known, *_on_disk(history, answered)]
     for row in truths:
         if row["told"] != row["truth"]:
             outcome.add(_finding(row))
@@ -127,6 +130,18 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
         for node, said in sorted(by_node.items()):
             for name, key in sorted(every - said)[:1]:
                 yield arm, trial, f"nobody tells what node {node} says by {api} of {name} {key}"
+
+
+def _of_two_minds(known: Sequence[Row]) -> Iterator[tuple[str, int, str]]:
+    """What does not change while it is asked about is one, whichever broker is asked."""
+    truths: dict[tuple[Any, ...], set[Any]] = defaultdict(set)
+    for row in known:
+        if row["api"] not in _OWN:
+            key = tuple(row[name] for name in ("arm", "trial", "api", "name", "key"))
+            truths[key].add(row["truth"])
+    for (arm, trial, api, name, key), each in truths.items():
+        if len(each) > 1:
+            yield arm, trial, f"{api}, {key} of {name}: {len(each)} values are told to be the truth"
 
 
 def _on_disk(history: History, answered: Sequence[Row]) -> Iterator[Row]:
@@ -220,6 +235,7 @@ PROMISE: Final = Promise(
     evidence={TOLD: "of nodes that ran at the final read"},
     unknown_when=(
         "a node serves such a request, and does not answer it, or with an error",
+        "of one thing, two values are said to be the truth",
         "a node's logs were read, and what it describes is not told whole; or nobody tells a thing "
         "by an API that is served",
     ),

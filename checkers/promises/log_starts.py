@@ -28,15 +28,17 @@ committed grows in a log however often it changes hands (UnifiedLog.updateLogSta
 high watermark with the start). Starts are written to disk once a minute
 (``log.flush.start.offset.checkpoint.interval.ms``), and a replica that is not registered need not
 have deleted anything when the answer comes: whoever was away hears of the start with the first
-records that it is given. One that leads without having been given any since it came back is not
-judged, nor is anybody after it; but who is the only replica knows all that was deleted, unless it
-was killed: a broker that stops in order writes starts down (LogManager.shutdown). A leader that was
-succeeded while it was paused or cut off goes on telling of its own log until it hears of that.
+records that it is given. Once one leads that was given none since it came back, what was answered
+before binds nobody any more, and what is answered from then on does; but who is the only replica
+knows all that was deleted, unless it was killed: a broker that stops in order writes starts down
+(LogManager.shutdown). A leader that was succeeded while it was paused or cut off goes on telling of
+its own log until it hears of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,7 +50,7 @@ from checkers.facts.after_healing import AfterHealing
 from checkers.facts.clients import healed_trials
 from checkers.facts.leadership import TP, Key, key_of, leadership
 from checkers.facts.replicas import last_isrs
-from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
+from checkers.facts.timeline import FOREVER, FROM, TO, Timeline, steps
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -76,7 +78,8 @@ _LAWFUL: Final = (0, _REFUSED, 6)
 _SETTLED_NS: Final = 2_000_000_000
 _TRIES: Final = 3
 """So many that came to nothing are no accident."""
-_UNTIL: Final = "arm string, trial int, topic string, partition int, _until bigint"
+_SINCE, _UNTIL = "_since_t", "_until_t"
+"""The time (ns) in which answers bind each other (`_together`)."""
 
 
 def check(history: History) -> Outcome:
@@ -89,7 +92,12 @@ def check(history: History) -> Outcome:
         F.count("error").alias("said"),
     )
     partitions = {key_of(row): row for row in sums.toArrow().to_pylist()}
-    until = {key: _unjudged_from(history, key) for key in partitions}
+    spans = [
+        {**dict(zip(TP, key, strict=True)), FROM: from_t, TO: to_t}
+        for key in partitions
+        for from_t, to_t in steps(_doubts(history, key))
+    ]
+    together = partial(_together, history, Timeline(spans, TP))
     for (arm, trial, *_), row in partitions.items():
         outcome.saw(arm, trial, ANSWERED, row["ok"])
         if not row["said"]:
@@ -103,34 +111,30 @@ def check(history: History) -> Outcome:
     begun = every.where(f"asked_ms = {_EARLIEST}")
     for row in begun.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], TOLD, row["count"])
-    table = [
-        {**dict(zip(TP, key, strict=True)), "_until": until_t} for key, until_t in until.items()
-    ]
-    told = every.join(F.broadcast(history.table(table, _UNTIL)), TP).where("t < _until")
+    bound = [*TP, _SINCE]
+    told, promised = together(every), together(done)
     judged = told.where(f"asked_ms = {_EARLIEST}")
     little = done.where("low_watermark < offset").withColumn("_known", F.col("offset"))
     broken = _broken("deleted-too-little", little)
     broken = broken.unionByName(_broken("deleted-uncommitted", _uncommitted(history, every, done)))
-    back = _after(judged, done, TP).where("offset < _known")
+    back = _after(judged, promised, bound).where("offset < _known")
     broken = broken.unionByName(
         _broken(_BACK, _of_leaders(history, outcome, back.drop("_at"), partitions, _BACK, TOLD))
     )
     if history.has("read_below"):
-        until_t = F.broadcast(history.table(table, _UNTIL))
         read = history.frame("read_below").where(f"topic is not null and error in (0, {_REFUSED})")
-        read = read.join(until_t, TP).where("t < _until")
-        below = _after(read, done, TP).where("offset < _known").drop("_at")
+        below = _after(together(read), promised, bound).where("offset < _known").drop("_at")
         for row in below.groupBy("arm", "trial").count().toArrow().to_pylist():
             outcome.saw(row["arm"], row["trial"], BELOW, row["count"])
         served = below.where("error = 0")
         served = _of_leaders(history, outcome, served, partitions, _SERVED, BELOW)
         broken = broken.unionByName(_broken(_SERVED, served))
-    begins = judged.select(*TP, "node", "t", F.col("offset").alias("low_watermark"))
+    begins = judged.select(*bound, "node", "t", F.col("offset").alias("low_watermark"))
     ends = told.where(f"asked_ms = {_LATEST}")
-    below = _after(ends, begins, [*TP, "node"]).where("offset < _known")
+    below = _after(ends, begins, [*bound, "node"]).where("offset < _known")
     broken = broken.unionByName(_broken("begins-beyond-end", below))
     add(outcome, tally(broken, None, _sort), _told_finding)
-    for finding in _left_behind(history, outcome, done, until):
+    for finding in _left_behind(history, outcome, promised.where(f"{_UNTIL} = {FOREVER}")):
         outcome.add(finding)
     for finding in _never(history, answered):
         outcome.add(finding)
@@ -138,6 +142,13 @@ def check(history: History) -> Outcome:
 
 
 # -- what was told --------------------------------------------------------------------------------
+
+
+def _together(history: History, spans: Timeline, rows: DataFrame) -> DataFrame:
+    """Rows (with ``invoke_t`` and ``t``) that were asked and answered while no doubtful leader
+    began, with that time (`_SINCE`, `_UNTIL`)."""
+    rows = spans.at(history, rows, F.col("t"), "inner").where(f"invoke_t >= {FROM}")
+    return rows.withColumnsRenamed({FROM: _SINCE, TO: _UNTIL})
 
 
 def _after(told: DataFrame, done: DataFrame, by: list[str]) -> DataFrame:
@@ -232,11 +243,11 @@ def _succeeded(history: History, partitions: Iterable[Key]) -> Iterator[dict[str
             yield {**dict(zip(TP, key, strict=True)), "node": node, FROM: from_t, TO: FOREVER}
 
 
-def _unjudged_from(history: History, key: Key) -> int:
-    """From when on (ns) the partition's beginning may lawfully be an earlier one."""
+def _doubts(history: History, key: Key) -> list[int]:
+    """When (ns, ascending) one began to lead whose log may lawfully begin earlier."""
     followed: dict[int, list[Row]] = {}
     taken = [row for row in history.rows("leader_change") if key_of(row) == key]
-    alone = len({row["node"] for row in taken}) == 1
+    alone, found = len({row["node"] for row in taken}) == 1, set()
     for row in taken:
         if row["role"] == "follower":
             followed.setdefault(row["node"], []).append(row)
@@ -246,8 +257,8 @@ def _unjudged_from(history: History, key: Key) -> int:
         if back is None or (alone and _remembers(history, node, back)):
             continue
         if not _was_given(followed.get(row["node"], ()), row, back):
-            return int(row["t"])
-    return FOREVER
+            found.add(row["t"] + (row["error_ns"] or 0))
+    return sorted(found)
 
 
 def _remembers(history: History, node: tuple[str, int, int], back: int) -> bool:
@@ -286,22 +297,21 @@ def _back(history: History, node: tuple[str, int, int], t: int) -> int | None:
 # -- in the end -----------------------------------------------------------------------------------
 
 
-def _left_behind(
-    history: History, outcome: Outcome, done: DataFrame, until: Mapping[Key, int]
-) -> Iterator[Finding]:
+def _left_behind(history: History, outcome: Outcome, done: DataFrame) -> Iterator[Finding]:
+    """``done``: deletions whose answers bind until the end."""
     healed = healed_trials(history)
     since = {key: of.since_t for key, of in healed.items() if isinstance(of, AfterHealing)}
-    table = [{"arm": arm, "trial": trial, "_since": t} for (arm, trial), t in since.items()]
+    table = [{"arm": arm, "trial": trial, "_healed": t} for (arm, trial), t in since.items()]
     if not table:
         return
-    times = F.broadcast(history.table(table, "arm string, trial int, _since bigint"))
-    low = done.join(times, ["arm", "trial"]).where("t < _since")
+    times = F.broadcast(history.table(table, "arm string, trial int, _healed bigint"))
+    low = done.join(times, ["arm", "trial"]).where("t < _healed")
     low = low.groupBy(*TP).agg(F.max("low_watermark").alias("low"))
     owed = {key_of(row): row["low"] for row in low.toArrow().to_pylist() if row["low"] > 0}
     in_sync = last_isrs(history)
     for row in history.rows("log_end"):
         key = key_of(row)
-        if key not in owed or row["error"] is not None or until[key] != FOREVER:
+        if key not in owed or row["error"] is not None:
             continue
         if row["node"] not in in_sync.get(key, ()):
             continue
@@ -381,8 +391,9 @@ PROMISE: Final = Promise(
         KEPT: "held against low watermarks that had been answered before healing",
     },
     blind=(
-        "partitions led by who was away, and was given no record since it came back, unless it is "
-        "the only replica and was stopped in order: starts are written to disk once a minute",
+        "deletions that were answered before one led that was away, and was given no record since "
+        "it came back, unless it is the only replica and was stopped in order: starts are written "
+        "to disk once a minute",
     ),
     timed=frozenset({"start-left-behind", "never-deleted"}),
     check=check,

@@ -125,7 +125,6 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "controller-queues": frozenset({Capability.CHANNEL_METRICS}),
     "planes": frozenset({Capability.CONTROL_REQUESTS}),
     "refusals": frozenset({Capability.CONTROL_REQUESTS}),
-    "departures": frozenset({Capability.ZOOKEEPER}),
     "administration": frozenset({Capability.ZOOKEEPER}),
     "handing-over": frozenset({Capability.ZOOKEEPER, Capability.CONTROLLED_STOP}),
     "log-files": frozenset({Capability.LOG_FILES}),

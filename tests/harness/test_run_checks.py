@@ -48,7 +48,7 @@ def test_what_every_scenario_is_judged_by_it_can_show(name: str) -> None:
     for check in EVERYWHERE:
         assert promise(check).name == check
     # Where no broker takes a controller's requests, and no ZooKeeper tells who is there.
-    unseen = {"planes", "refusals", "fencing", "departures", "handing-over", "controller-queues"}
+    unseen = {"planes", "refusals", "fencing", "handing-over", "controller-queues"}
     unseen |= {"administration", "exceptions"}
     assert checks_for(EVERYWHERE, [OURS]) == [*EVERYWHERE]
     assert set(checks_for(EVERYWHERE, [KRAFT])) == set(EVERYWHERE) - unseen

@@ -138,7 +138,8 @@ def check(history: History) -> Outcome:
     for finding in (*told, *anew, *lag, *kept, *made):
         outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
-        outcome.unjudged(arm, "without ZooKeeper's own log: who is gone, and still named")
+        what = "who is gone, and still leads, is in sync or named; who lags, and is kept or dropped"
+        outcome.unjudged(arm, f"without ZooKeeper's own log: {what}")
     return outcome
 
 
@@ -391,7 +392,7 @@ PROMISE: Final = Promise(
         "acks=all whose answers are lost, to producers that do not say how long they wait, or are "
         "all late together",
         "followers that go on fetching, and lag all the while",
-        "without ZooKeeper: all of it",
+        "without ZooKeeper: who is gone, and who lags; what acks=all waits for is judged",
     ),
     timed=frozenset(
         {

@@ -24,7 +24,8 @@ in an (arm, trial) in which
   nobody made, or clients that asked others than it says (`claims`); rows tell of
   partitions that nobody made (`known_topics`); one listener was
   served by both planes (`listeners`);
-- a broker counted less than it answered, or one time twice (`counted`), showed
+- a broker counted less than it answered, or one time twice, or a flood more answers than it asked
+  for (`counted`); a broker showed
   what it had not taken in (`taken_in`), held an epoch for its own with which it
   never registered, or that of a life that was over (`own_epochs`), or was not asked
   any more, or for seconds in which it counted requests (`askers`), or answered what it was asked
@@ -68,7 +69,7 @@ from checkers.promises.evidence.absent import answered_by_nobody
 from checkers.promises.evidence.alike import unlike
 from checkers.promises.evidence.askers import passed_over, unasked, unpolled
 from checkers.promises.evidence.claims import not_wiped, unfounded, unplanned
-from checkers.promises.evidence.counted import overlapping, undercounted
+from checkers.promises.evidence.counted import overanswered, overlapping, undercounted
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
 from checkers.promises.evidence.listeners import of_both_planes, uncounted
@@ -351,7 +352,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _of_kinds,
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
-    *(out_of_course, overlapping, overlooked, unplanned, not_wiped, unnumbered),
+    *(out_of_course, overlapping, overanswered, overlooked, unplanned, not_wiped, unnumbered),
     *(answered_by_nobody, unversed),
 )
 

@@ -7,6 +7,8 @@ was each controller request that the broker itself tells of having handled, on i
 each request of a flood that was answered. That it counted more is lawful: others ask as well, and
 who dies does not tell of all that it handled.
 
+And what a worker of a flood was answered is no more than what it had sent (`overanswered`).
+
 Of boots that number their rows, from their first count to their last; what came within `NEAR_NS` of
 either end is counted nowhere for certain.
 """
@@ -14,6 +16,7 @@ either end is counted nowhere for certain.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
@@ -104,6 +107,18 @@ def overlapping(history: History) -> list[tuple[Trial, str]]:
         )
         for row in odd.groupBy(*_BOOT).count().toArrow().to_pylist()
     )
+
+
+def overanswered(history: History) -> Iterator[tuple[Trial, str]]:
+    """By trial, in words: which worker of a flood counts more answers than it sent requests."""
+    for flood in floods(history):
+        for worker, rows in flood.workers.items():
+            sent, completed = (sum(row[n] or 0 for row in rows) for n in ("sent", "completed"))
+            if completed > sent:
+                says = (
+                    f"{worker} of flood {flood.id} was answered {completed} times, and sent {sent}"
+                )
+                yield (flood.arm, flood.trial), says
 
 
 def _row(

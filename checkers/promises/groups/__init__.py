@@ -28,6 +28,8 @@ Violations:
   group's coordinator than who leads the group's partition, or nobody (`coordinators`);
 - ``coordinator-denies``, ``another-coordinates``: who leads it says then that it does not
   coordinate the group, or somebody else acts as if it did (`denying`);
+- ``memberless-refused``: a group that nobody ever joined is treated as if it had members
+  (`memberless`);
 - ``kept-offset-lost``, ``deleted-group-back``, ``deleted-position-back``,
   ``expired-offset-kept``: of groups without members (`kept_groups`, `raised_positions`);
 - ``listed-otherwise``: of the groups that a coordinator lists to an operator (`listed_groups`);
@@ -79,6 +81,7 @@ from checkers.promises.groups.known_members import KNOWN, known_members
 from checkers.promises.groups.later_generations import LATER, later_generations
 from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.listed_groups import LISTED, listed_groups
+from checkers.promises.groups.memberless import UNJOINED, memberless
 from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.noted import NOTED, noted
 from checkers.promises.groups.quiet_members import quiet_members
@@ -144,6 +147,7 @@ def check(history: History) -> Outcome:
         *kept_groups(history, outcome),
         *visited_groups(history, outcome),
         *listed_groups(history, outcome),
+        *memberless(history, outcome),
         *left_members(history, outcome),
         *raised_positions(history, outcome),
         *absent_members(history, outcome),
@@ -226,6 +230,7 @@ PROMISE: Final = Promise(
         "coordinator-superseded": "Every live broker names the group's present coordinator.",
         "coordinator-untold": "Every live broker knows the group's present coordinator.",
         "coordinator-denies": "Who coordinates a group does not answer that it does not.",
+        "memberless-refused": "Positions of a group without members need no membership.",
         "another-coordinates": "Who does not coordinate a group does nothing for it.",
         "coordinator-never-led": "Who is named as a group's coordinator has led its partition.",
     },
@@ -242,6 +247,7 @@ PROMISE: Final = Promise(
         EXPIRED: "of groups without members, once all was calm",
         LISTED: "once all was calm, by each broker",
         LEFT: "of whom nobody came back, once all was calm",
+        UNJOINED: "by each broker",
         PARTED: "told by the coordinator that had let them go",
         WAITED: "that nothing kept from answering",
         KNOWN: "told so by their heartbeats, without having joined anew",
@@ -265,6 +271,8 @@ PROMISE: Final = Promise(
     ),
     blind=(
         "records given twice by turns of less than three commits",
+        "a rebalance that a member is told of without a cause, and that comes to an end",
+        "what a member is told of its membership as it joins, is given what it asks for, or leaves",
         "a partition that two members were given at once, and read: only commits are fenced",
         "a position out of range that a member told of as it was given a partition, and after "
         "which it went on where it was",
@@ -278,7 +286,7 @@ PROMISE: Final = Promise(
         "like",
         "positions in topics that are deleted (`topic-deletion` looks at some)",
         "coordinators that turn members away who do not say whom they asked; how long one that "
-        "answers takes to keep or to tell a position",
+        "answers takes to keep or to tell a position, and any broker to name a coordinator",
         "what a description says of a group that keeps positions (its state), and of members "
         "(client, host, assignment); a leader epoch that is not kept with a position at all; what "
         "members tell their leader of themselves",

@@ -6,7 +6,8 @@ KIP-229) deletes them: the coordinator writes a tombstone, and nobody who coordi
 afterwards may know them any more.
 
 - ``kept-offset-lost``: asked for a position that it had acknowledged, whose group nobody had tried
-  to delete and whose time was not over, the coordinator has another, or none;
+  to delete and whose time was not over, the coordinator has another, or none; or, who is the first
+  that is to delete something of it, that there is no such group;
 - ``deleted-group-back``: the coordinator tells of a position of a group whose deletion was
   acknowledged `SURE_NS` before, or longer;
 - ``deleted-position-back``: the same of a position that was deleted without its group
@@ -49,6 +50,10 @@ CLEARED: Final = "deleted-position-back"
 CHECK_INTERVAL: Final = "offsets.retention.check.interval.ms"
 _CHECK_INTERVAL_MS: Final = 600_000
 """Kafka's default."""
+_NO_GROUP: Final = 69
+"""GROUP_ID_NOT_FOUND."""
+_SENT_AWAY: Final = (14, 16)
+"""COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR: nothing was done."""
 _MS: Final = 1_000_000
 _ROUNDED_NS: Final = 10 * _MS
 """Coordinators count milliseconds, by the wall clock."""
@@ -66,21 +71,24 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
     steps = history.frame("group_step").where("group is not null and step is not null")
     ok = F.col("type") == "ok"
     commits, deletes = F.col("step") == "commit", F.col("step").isin("delete", "clear")
+    sent_away = F.coalesce(F.col("error").isin(*_SENT_AWAY), F.lit(False))
     lives = steps.groupBy(*_BY).agg(
         F.min(F.when(commits & ok, F.col("t"))).alias("kept_t"),
         F.max(F.when(commits & ok, F.col("offset"))).alias("kept"),
         F.min(F.when(commits, F.col("invoke_t") + F.col("keep_ms") * _MS)).alias("until_t"),
         F.max(F.when(commits, F.col("t") + F.col("keep_ms") * _MS)).alias("over_t"),
         F.count(F.when(commits & (F.col("type") == "info"), 1)).alias("vague"),
-        F.min(F.when(deletes, F.col("invoke_t"))).alias("tried_t"),
+        F.min(F.when(deletes & ~sent_away, F.col("invoke_t"))).alias("tried_t"),
         F.min(F.when(deletes & ok, F.col("t"))).alias("gone_t"),
         F.min_by("node", F.when(deletes & ok, F.col("t"))).alias("by"),
         F.min_by("step", F.when(deletes & ok, F.col("t"))).alias("how"),
     )
-    told = steps.where("type = 'ok' and step = 'ask'").join(lives, _BY)
+    no_group = f"error = {_NO_GROUP} and step in ('spare', 'clear', 'delete')"
+    told = steps.where(f"(type = 'ok' and step = 'ask') or ({no_group})").join(lives, _BY)
+    told = told.withColumn("offset", F.when(F.expr(no_group), -1).otherwise(F.col("offset")))
     told = told.join(F.broadcast(when_calm(history)), ["arm", "trial"], "left")
     is_kept = F.expr(
-        "invoke_t > kept_t and t < coalesce(tried_t, t + 1) and vague = 0 "
+        "invoke_t > kept_t and (invoke_t = tried_t or t < coalesce(tried_t, t + 1)) and vague = 0 "
         f"and t < coalesce(until_t - {_ROUNDED_NS}, t + 1)"
     )
     is_gone = F.expr(f"invoke_t > gone_t + {SURE_NS} and vague = 0")

@@ -24,13 +24,15 @@ Violations:
 - ``own-epoch-ends-otherwise``: a leader that is asked where its own leader epoch ends does not know
   it, or tells an end that lies below a record that acks=all had acknowledged before: it has begun
   that epoch before anybody can ask, and it goes on to the end of the log, wherever it is;
-- ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320);
+- ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320), or
+  anything, by a broker that had taken up a later one;
 - ``end-in-another-epoch``: told, with its end, an older leader epoch than the newest in which the
   broker had begun to lead by then;
 - ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own;
 - ``fenced-for-nothing``, ``called-unknown``: refused such a one for the other reason (`fenced`);
 - ``fetch-fence-ignored``, ``fetch-unheard-served``, ``given-beyond-end``,
-  ``watermark-told-otherwise``, ``start-told-otherwise``: the same of who reads there (`reads`).
+  ``watermark-told-otherwise``, ``start-told-otherwise``, ``given-in-another-epoch``: the same of
+  who reads there (`reads`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -53,7 +55,7 @@ from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.offsets.fenced import REFUSED, fenced
+from checkers.promises.offsets.fenced import REFUSED, fenced, served
 from checkers.promises.offsets.reads import READS, reads
 
 if TYPE_CHECKING:
@@ -86,7 +88,11 @@ def check(history: History) -> Outcome:
     if history.has("listed_offset"):
         found += _listed(history, outcome)
     if history.has("epoch_end"):
-        found += [_epoch_ends(history, outcome), *_own_ends(history, outcome)]
+        found += [
+            _epoch_ends(history, outcome),
+            *_own_ends(history, outcome),
+            _ends_of_the_past(history),
+        ]
     if history.has("read_at"):
         found += reads(history, outcome)
     if not found:
@@ -136,6 +142,11 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
         _broken(
             "fence-ignored",
             latest.where("believed_epoch >= 0 and leader_epoch > believed_epoch"),
+            F.col("believed_epoch"),
+        ),
+        _broken(
+            "fence-ignored",
+            served(history, told.where(f"asked_ms != {_LATEST}")),
             F.col("believed_epoch"),
         ),
         *_in_another_epoch(history, latest),
@@ -347,6 +358,12 @@ def _own_ends(history: History, outcome: Outcome) -> list[DataFrame]:
     ]
 
 
+def _ends_of_the_past(history: History) -> DataFrame:
+    told = history.frame("epoch_end").where("type = 'ok' and topic is not null")
+    behind = served(history, told.select(*_ROW, "asked_epoch"))
+    return _broken("fence-ignored", behind, F.col("believed_epoch"), ENDS)
+
+
 def _finding(row: Mapping[str, Any]) -> Finding:
     one, rule = row["row"], row["rule"]
     place = f"{row['topic']}-{row['partition']}"
@@ -366,7 +383,7 @@ _SAYS: Final = {
     "begins-otherwise": "{told} as its beginning, which is {known}",
     "begins-in-another-epoch": "{told} as its beginning, in a leader epoch later than "
     "{known}, that of the record there",
-    "fence-ignored": "{told} as its end to one who believed in leader epoch {known}, of the past",
+    "fence-ignored": "{told} to one who believed in leader epoch {known}, of the past",
     "end-in-another-epoch": "{told} as its end, in an older leader epoch than {known}, in which it "
     "had begun to lead",
     "unheard-epoch-served": "{told} as its end to one who believed in leader epoch {known}, of "
@@ -390,6 +407,8 @@ _SAYS: Final = {
     "it told next, in the same leader epoch, is {known}",
     "watermark-told-otherwise": "broker {node} told a consumer that {place} is committed up to "
     "{offset}; the end that it told beside that, in the same leader epoch, is {known}",
+    "given-in-another-epoch": "broker {node} gave a consumer {place} up to offset {offset}, the "
+    "last record under another leader epoch than it has in the final log, which is {known}",
     "start-told-otherwise": "{told} as its beginning to who read it, which is {known}",
 }
 _SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
@@ -416,6 +435,7 @@ PROMISE: Final = Promise(
         "given-beyond-end": "Who reads is given what is committed, and no more.",
         "watermark-told-otherwise": "Who reads is told how far its leader has committed.",
         "start-told-otherwise": "Who reads is told where the log begins.",
+        "given-in-another-epoch": "A record keeps the leader epoch under which it was read.",
         "fenced-for-nothing": "Nobody is told that the newest leader epoch is of the past.",
         "called-unknown": "Nobody is told that a leader epoch is unknown to who had taken it up.",
     },

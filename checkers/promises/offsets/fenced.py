@@ -7,7 +7,9 @@ metadata, or ask that broker again.
 
 - ``fenced-for-nothing``: told that its leader epoch is of the past, and no later one was committed;
 - ``called-unknown``: told that its leader epoch is not known yet, by a broker that had taken up a
-  role in that one, or in a later one, before it was asked.
+  role in that one, or in a later one, before it was asked;
+- ``fence-ignored``, ``fetch-fence-ignored``: served, by a broker that had taken up a role in a
+  later one before it was asked (`served`).
 
 Lawful, and looks similar: a leader epoch that who writes the history sees a moment after brokers
 hear of it; topics that are deleted, whose namesakes begin anew; partitions of which nobody could
@@ -96,11 +98,15 @@ def _refused(history: History) -> DataFrame | None:
     if not told or not history.has("leadership"):
         return None
     rows = functools.reduce(lambda one, other: one.unionAll(other), told)
+    rows = _without_deleted(history, rows)
+    return history.keep("refusals by leader epoch", lambda: rows)
+
+
+def _without_deleted(history: History, rows: DataFrame) -> DataFrame:
     gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
     names = [dict(zip(TP, key, strict=False)) for key in sorted(gone)]
     deleted = history.table(names, "arm string, trial int, topic string")
-    rows = rows.join(F.broadcast(deleted), TP[:3], "left_anti")
-    return history.keep("refusals by leader epoch", lambda: rows)
+    return rows.join(F.broadcast(deleted), TP[:3], "left_anti")
 
 
 def _for_nothing(history: History, refused: DataFrame) -> DataFrame:
@@ -115,8 +121,24 @@ def _for_nothing(history: History, refused: DataFrame) -> DataFrame:
     return _matching(rows, F.broadcast(later), TP, by_then, "left_anti")
 
 
-def _called_unknown(history: History, refused: DataFrame) -> DataFrame:
-    taken = history.table(
+def served(history: History, answers: DataFrame) -> DataFrame:
+    """Of answers (``t``, ``invoke_t``, ``believed_epoch``) those to who believed in an older leader
+    epoch than one (``known``) in which the broker had taken up a role."""
+    judged = _without_deleted(history, answers.where("believed_epoch >= 0"))
+    heard = _heard(F.col("_own") > F.col("believed_epoch"))
+    pairs = _matching(judged, F.broadcast(_taken(history)), [*TP, "node"], heard, "inner")
+    names = [F.col(f"r.{name}") for name in answers.columns]
+    found = pairs.select(*names, F.col("o._own").alias("_own"))
+    return found.groupBy(*answers.columns).agg(F.max("_own").alias("known"))
+
+
+def _heard(epoch: Column) -> Column:
+    return epoch & (F.col("_from_t") < F.col("invoke_t")) & (F.col("t") < F.col("_to_t"))
+
+
+def _taken(history: History) -> DataFrame:
+    """Roles that brokers took up: `TP`, node, the leader epoch, and from when to when they knew."""
+    return history.table(
         [
             {**{name: row[name] for name in (*TP, "node")}, "_own": row["leader_epoch"],
              "_from_t": row["t"] + (row["error_ns"] or 0), "_to_t": _gone_t(history, row)}
@@ -125,10 +147,13 @@ def _called_unknown(history: History, refused: DataFrame) -> DataFrame:
         "arm string, trial int, topic string, partition int, node int, _own int, _from_t bigint, "
         "_to_t bigint",
     )  # fmt: skip
-    heard = (F.col("_own") >= F.col("believed_epoch")) & (F.col("_from_t") < F.col("invoke_t"))
-    heard = heard & (F.col("t") < F.col("_to_t"))
+
+
+def _called_unknown(history: History, refused: DataFrame) -> DataFrame:
+    heard = _heard(F.col("_own") >= F.col("believed_epoch"))
     unknown = refused.where(f"error = {_UNKNOWN}")
-    return _matching(unknown, F.broadcast(taken), [*TP, "node"], heard, "left_semi")
+    taken = F.broadcast(_taken(history))
+    return _matching(unknown, taken, [*TP, "node"], heard, "left_semi")
 
 
 def _gone_t(history: History, role: Mapping[str, Any]) -> int:

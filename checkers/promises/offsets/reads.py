@@ -5,7 +5,7 @@ committed, by nobody but the leader of just that epoch. Which one that was, the 
 with the ends that it tells (ListOffsets). So
 
 - ``fetch-fence-ignored``: it served one who believed in an epoch of the past: older than one in
-  which it had told an end before;
+  which it had told an end before, or in which it had taken up a role;
 - ``fetch-unheard-served``: it served one who believed in a later epoch than one in which it told an
   end afterwards;
 - ``given-beyond-end``: what it gave goes beyond the end that it told afterwards in that epoch: a
@@ -13,7 +13,9 @@ with the ends that it tells (ListOffsets). So
 - ``watermark-told-otherwise``: the high watermark that was told with it (by which a consumer knows
   how far behind it is) lies below an end that the same broker had told before in that epoch, or
   beyond the one that it told next;
-- ``start-told-otherwise``: with it a beginning was told that lies behind the log's.
+- ``start-told-otherwise``: with it a beginning was told that lies behind the log's;
+- ``given-in-another-epoch``: the last record that it gave, which is committed, was of another
+  leader epoch than the one that is there in the final log.
 
 Lawful, and looks similar: whoever does not lead (any more) refuses, and that is a failed operation;
 who has not heard of its successor serves on, in its own epoch; leader epochs of a topic that is
@@ -30,6 +32,7 @@ from pyspark.sql import functions as F
 from checkers.facts.accounts import leaders_table
 from checkers.facts.leadership import TP
 from checkers.judging.outcome import Outcome
+from checkers.promises.offsets.fenced import served
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,13 +54,14 @@ def reads(history: History, outcome: Outcome) -> list[DataFrame]:
     given = history.keep("reads at ends", lambda: given)
     for row in given.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], READS, row["count"])
-    found = [_begins(history, given)]
+    found = [_begins(history, given), _in_another_epoch(history, given)]
+    past = _broken("fetch-fence-ignored", served(history, given), F.col("known"))
     if history.has("listed_offset"):
         beside = _beside_ends(history, given)
         before, later = F.col("_before.epoch"), F.col("_after.epoch")
-        past = before > F.col("believed_epoch")
+        told = beside.where(before > F.col("believed_epoch"))
+        past = past.unionByName(_broken("fetch-fence-ignored", told, before))
         found += [
-            _broken("fetch-fence-ignored", beside.where(past), before),
             _broken("fetch-unheard-served", beside.where(later < F.col("believed_epoch")), later),
             _broken(
                 "given-beyond-end",
@@ -66,7 +70,7 @@ def reads(history: History, outcome: Outcome) -> list[DataFrame]:
             ),
             *_watermarks(beside),
         ]
-    return found
+    return [*found, past.dropDuplicates([*TP, "node", "t"])]
 
 
 def _watermarks(beside: DataFrame) -> list[DataFrame]:
@@ -116,6 +120,16 @@ def _begins(history: History, given: DataFrame) -> DataFrame:
     rows = given.join(F.broadcast(starts), TP).where("log_start_offset > log_start")
     rows = rows.drop("found_end").withColumnRenamed("log_start_offset", "found_end")
     return _broken("start-told-otherwise", rows, F.col("log_start"))
+
+
+def _in_another_epoch(history: History, given: DataFrame) -> DataFrame:
+    leaders = F.broadcast(leaders_table(history).select(*TP, "leader_node"))
+    final = history.frame("log_read").join(leaders, TP).where("node = leader_node")
+    last = final.select(
+        *TP, (F.col("offset") + 1).alias("found_end"), F.col("leader_epoch").alias("_in")
+    )
+    rows = given.where("found_end >= 0 and leader_epoch >= 0").join(last, [*TP, "found_end"])
+    return _broken("given-in-another-epoch", rows.where("leader_epoch != _in"), F.col("_in"))
 
 
 def _broken(rule: str, rows: DataFrame, known: Column) -> DataFrame:

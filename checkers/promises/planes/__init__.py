@@ -32,7 +32,9 @@ run nobody is told to. A zombie is a controller too: who once was elected may ho
 A cluster that is given its control plane while it runs (fault ``plane-upgrade``) is lawfully mixed
 until the last broker is back: only what comes after that is judged, but for ``past-its-listener``,
 by which of its two listeners a controller speaks to a broker meanwhile (`mixed`).
-Blind: a connection that lived shorter than the second between two looks; planes of a system whose
+Blind: a connection that lived shorter than the second between two looks; a controller that leaves
+the control listener once it had been connected to it (whose link is down says that it sends, too,
+and is connected to nobody); planes of a system whose
 controller's requests nobody records.
 """
 
@@ -427,6 +429,8 @@ PROMISE: Final = Promise(
     ),
     blind=(
         "connections that lived shorter than a second",
+        "a controller that was once connected to a control listener, and later goes another way: "
+        "while a link is down it says that it sends, and is connected to nobody",
         "how soon a control plane answers, where nobody floods the data plane beside it",
         "systems whose controller's requests nobody records (KRaft)",
     ),

@@ -389,7 +389,11 @@ PROMISE: Final = Promise(
         "a trial in which no consumer was given anything",
         "a consumer was behind in the end, and did not poll long enough after healing",
     ),
-    blind=("records of a consumer's last second, and of one that lags and goes on",),
+    blind=(
+        "records of a consumer's last second, and of one that lags and goes on",
+        "what a consumer was given late that had waited for it since before all was calm: it may "
+        "have been waiting to connect anew",
+    ),
     timed=frozenset({"never-delivered", "given-late"}),
     check=check,
 )

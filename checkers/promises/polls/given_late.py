@@ -7,11 +7,14 @@ the high watermark looks at the fetches that wait). One that is not looked at is
 as well, when its time is up, so that nothing is lost by it but time.
 
 Once all is calm (`checkers.facts.calm`) a consumer that had all that was there before is to be
-given what acks=all acknowledged within `WAIT_NS`; a busy machine takes a tenth of that.
+given what acks=all acknowledged within `WAIT_NS`; a busy machine takes a tenth of that. With that
+record all before it are committed, whatever their producers asked for, and one of them may be the
+next that it is to be given.
 
 Lawful, and looks similar: a consumer that did not poll meanwhile; one that had yet to be given
 earlier records; a partition whose leader has just changed; a member of a group, which may have lost
-the partition.
+the partition. Who was given nothing since before all was calm may be waiting to connect anew, which
+is its own affair (``reconnect.backoff.max.ms``): what is next to it has to be younger than that.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
 RULE: Final = "given-late"
@@ -50,24 +55,23 @@ def given_late(history: History, outcome: Outcome, known: Excuses) -> Iterator[t
     ]
     if not since or not history.has("produce"):
         return
+    calm_since = history.table(since, _SINCE)
     acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
-    acked = acked.join(F.broadcast(history.table(since, _SINCE)), ["arm", "trial"])
-    acked = acked.where("t > _since").groupBy(*TP, "offset").agg(F.min("t").alias("_acked_t"))
+    acked = acked.join(F.broadcast(calm_since), ["arm", "trial"]).where("t > _since")
+    acked = acked.groupBy(*TP, "offset").agg(F.min("t").alias("_acked_t"))
     members = history.frame("assignment").select("arm", "trial", "process").distinct()
     reads = history.frame("fetch").where("type = 'ok'")
     reads = reads.join(F.broadcast(members), ["arm", "trial", "process"], "left_anti")
-    given = reads.where("offset >= 0").groupBy(*TP, "process", "offset").agg(F.min("t").alias("_t"))
-    in_order = Window.partitionBy(*TP, "process").orderBy("offset")
-    given = given.withColumn("_before_t", F.lag("_t").over(in_order)).join(acked, [*TP, "offset"])
-    awaited = given.where("_before_t < _acked_t")
+    awaited = _awaited(reads, acked, calm_since)
     late = awaited.where(f"_t > _acked_t + {WAIT_NS}")
-    counts = awaited.groupBy("arm", "trial").count()
+    counts = awaited.where("_own").groupBy("arm", "trial").count()
     for row in counts.toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], AWAITED, row["count"])
     between = "invoke_t > _acked_t and t < _t"
     polls = reads.select("arm", "trial", "process", "poll", "invoke_t", "t").distinct()
     polled = polls.join(F.broadcast(late), ["arm", "trial", "process"]).where(between)
-    found = polled.groupBy(*TP, "process", "offset", "_acked_t", "_t").agg(F.count("*").alias("n"))
+    by = [*TP, "process", "offset", "_acked", "_acked_t", "_t"]
+    found = polled.groupBy(*by).agg(F.count("*").alias("n"))
     told: dict[tuple[Any, ...], list[Row]] = {}
     for row in found.where(f"n >= {_POLLS}").orderBy(*TP, "offset").toArrow().to_pylist():
         if _moved(history, row):
@@ -79,6 +83,25 @@ def given_late(history: History, outcome: Outcome, known: Excuses) -> Iterator[t
         told.setdefault((*key_of(row), row["process"]), []).append(row)
     for rows in told.values():
         yield _finding(rows), len(rows)
+
+
+def _awaited(reads: DataFrame, acked: DataFrame, since: DataFrame) -> DataFrame:
+    """Records (`TP`, process, offset) given at ``_t`` to who waited for them: the first of those
+    acknowledged from there on, in the calm, is ``_acked``, at ``_acked_t``; ``_own``: it was
+    acknowledged so itself."""
+    given = reads.where("offset >= 0").groupBy(*TP, "process", "offset").agg(F.min("t").alias("_t"))
+    in_order = Window.partitionBy(*TP, "process").orderBy("offset")
+    given = given.withColumn("_before_t", F.lag("_t").over(in_order))
+    given = given.join(F.broadcast(since), ["arm", "trial"]).where("_t > _since")
+    given = given.join(acked, [*TP, "offset"], "left")
+    own = F.col("_acked_t").isNotNull()
+    told = F.when(own, F.struct("_acked_t", F.col("offset").alias("_acked")))
+    from_there = Window.partitionBy(*TP, "process").orderBy(F.desc("offset"))
+    first = F.min(told).over(from_there.rowsBetween(Window.unboundedPreceding, 0))
+    names = ["process", "offset", "_t", "_before_t", "_since"]
+    given = given.select(*TP, *names, own.alias("_own"), first.alias("_first"))
+    given = given.select("*", "_first.*").drop("_first")
+    return given.where("_before_t < _acked_t and (_own or _before_t > _since)")
 
 
 def _moved(history: History, row: Row) -> bool:
@@ -95,16 +118,16 @@ def _moved(history: History, row: Row) -> bool:
 def _finding(rows: list[Row]) -> Finding:
     first = rows[0]
     waited_s = (first["_t"] - first["_acked_t"]) / 1e9
-    place = {"topic": first["topic"], "partition": first["partition"], "offset": first["offset"]}
+    at = {"topic": first["topic"], "partition": first["partition"]}
     return Finding(
         RULE,
         f"{first['process']} had polled all the while, and was given {first['topic']}-"
-        f"{first['partition']} offset {first['offset']} {waited_s:.1f} s after it had been "
-        f"acknowledged ({len(rows)} such records)",
+        f"{first['partition']} offset {first['offset']} {waited_s:.1f} s after offset "
+        f"{first['_acked']} had been acknowledged ({len(rows)} such records)",
         first["arm"],
         first["trial"],
         (
-            Pick("produce", place, rows=1),
-            Pick("fetch", {**place, "process": first["process"]}, rows=1),
+            Pick("produce", {**at, "offset": first["_acked"]}, rows=1),
+            Pick("fetch", {**at, "offset": first["offset"], "process": first["process"]}, rows=1),
         ),
     )

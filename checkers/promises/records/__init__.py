@@ -38,8 +38,8 @@ Violations:
   (`checkers.facts.past_epochs`): whoever asks where that epoch ends is told too much (KIP-101);
 - ``phantom``: a record is in the final log that no client sent, where run.json names all clients
   and each came to the end of what it had to say;
-- ``refused-for-nothing``: a record was answered with an error that nothing in a run can bring about
-  (`refused_writes`);
+- ``refused-for-nothing``: a record, or a question, was answered with an error that nothing in a run
+  can bring about (`refused_writes`);
 - ``altered``: a record was read whose key, value or headers nobody sent so (`altered`);
 - ``sent-in-vain``: a record that was sent with acks=0 once all was calm is not in the final log
   (`unanswered`);
@@ -291,7 +291,7 @@ PROMISE: Final = Promise(
         "outlived-topic": "A topic's records go with it, whatever is made of its name.",
         "phantom": "In the log are only records that somebody sent.",
         "cut-off": "Who sends a record to a broker that nothing was done to is answered.",
-        "refused-for-nothing": "A sound record is not refused as if it were none.",
+        "refused-for-nothing": "A sound record, or question, is not refused as if it were none.",
         "altered": "A record keeps the key, value and headers that it was sent with.",
         "sent-in-vain": "What is sent with acks=0 is appended, if nothing is in its way.",
         "read-before-sent": "No consumer is given a record that nobody has sent yet.",

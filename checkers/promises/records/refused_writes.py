@@ -1,16 +1,18 @@
-"""Records refused for nothing: for `checkers.promises.records`.
+"""Records and questions refused for nothing: for `checkers.promises.records`.
 
-What clients of a run send is sound: no error says that a record is malformed, too large or
-forbidden lawfully (Kafka's Errors; LogValidator, KafkaApis.handleProduceRequest). That a partition
-is led elsewhere, too few are in sync, or a producer's sequence is unknown are answers of other
-promises, and lawful as such; but how many are in sync concerns nobody who does not ask for all of
-them (Partition.appendRecordsToLeader).
+What clients of a run send is sound: no error says that a record, or a question (`_KINDS`), is
+malformed, too large or forbidden lawfully (Kafka's Errors; LogValidator, KafkaApis). That a
+partition is led elsewhere, too few are in sync, or a producer's sequence is unknown are answers of
+other promises, and lawful as such; but how many are in sync concerns nobody who does not ask for
+all of them (Partition.appendRecordsToLeader). Not every system knows every question: that it does
+not is no refusal (UNSUPPORTED_VERSION).
 
 A broker that failed is another matter (`checkers.facts.failings`).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -26,15 +28,23 @@ _NEVER: Final = (2, 10, 17, 18, 21, 32, 35, 42, 43, 76, 87)
 """CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TOPIC, RECORD_LIST_TOO_LARGE, INVALID_REQUIRED_ACKS,
 INVALID_TIMESTAMP, UNSUPPORTED_VERSION, INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT,
 UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD."""
-_FORBIDDEN: Final = (29, 30, 31, 58)
+_FORBIDDEN: Final = (29, 30, 31, 53, 58)
+_KINDS: Final = (
+    *("fetch", "metadata", "listed_offset", "epoch_end", "read_at", "read_below"),
+    *("records_deleted", "coordinator", "commit", "committed", "group_step"),
+)
+_UNSOUND: Final = (12, 17, 23, 24, 26, 28, 42, 43)
+"""OFFSET_METADATA_TOO_LARGE, INVALID_TOPIC, INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID,
+INVALID_SESSION_TIMEOUT, INVALID_COMMIT_OFFSET_SIZE, INVALID_REQUEST,
+UNSUPPORTED_FOR_MESSAGE_FORMAT: to who asks."""
 _TOO_FEW: Final = (19, 20)
 """NOT_ENOUGH_REPLICAS, before and after the append: of acks=all alone."""
 
 
 def judge_refused(history: History) -> Iterator[Finding]:
-    never = _NEVER if AUTHORIZER in history.run.brokers else (*_NEVER, *_FORBIDDEN)
+    forbidden = () if AUTHORIZER in history.run.brokers else _FORBIDDEN
     unasked = F.col("error").isin(*_TOO_FEW) & (F.col("acks") != -1)
-    rows = history.frame("produce").where(F.col("error").isin(*never) | unasked)
+    rows = history.frame("produce").where(F.col("error").isin(*_NEVER, *forbidden) | unasked)
     by = rows.groupBy("arm", "trial", "error").agg(
         F.count("*").alias("n"), F.min_by("value", "t").alias("value"), F.min("t").alias("t")
     )
@@ -42,4 +52,24 @@ def judge_refused(history: History) -> Iterator[Finding]:
         error = row["error"]
         says = f"{row['n']} records were refused with error {error}, the first value {row['value']}"
         picks = (Pick("produce", {"error": error}, rows=3),)
+        yield Finding("refused-for-nothing", says, row["arm"], row["trial"], picks)
+    yield from _questions(history, (*_UNSOUND, *forbidden))
+
+
+def _questions(history: History, never: tuple[int, ...]) -> Iterator[Finding]:
+    asked = [
+        history.frame(kind)
+        .where(F.col("error").isin(*never))
+        .select("arm", "trial", "node", "error", F.lit(kind).alias("kind"))
+        for kind in _KINDS
+        if history.has(kind)
+    ]
+    if not asked:
+        return
+    rows = functools.reduce(lambda one, other: one.unionAll(other), asked)
+    by = ("arm", "trial", "kind", "node", "error")
+    for row in rows.groupBy(*by).count().orderBy(*by).toArrow().to_pylist():
+        who = "a broker" if row["node"] is None else f"node {row['node']}"
+        says = f"{who} refused {row['count']} questions ({row['kind']}) with error {row['error']}"
+        picks = (Pick(row["kind"], {"node": row["node"], "error": row["error"]}, rows=3),)
         yield Finding("refused-for-nothing", says, row["arm"], row["trial"], picks)

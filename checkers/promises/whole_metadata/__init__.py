@@ -472,8 +472,9 @@ PROMISE: Final = Promise(
         "a broker's answers leave open who the controller is, and others' do not",
     ),
     blind=(
+        "how long a broker that answers takes to",
         "what a broker forgot of a namesake of a deleted topic",
-        "without ZooKeeper: the controller named, and topics that are gone",
+        "without ZooKeeper: the controller named, and topics and brokers that are gone",
         "histories of before deletions' hosts were recorded: who had a replica of a deleted topic",
     ),
     timed=frozenset(

@@ -10,7 +10,7 @@ import pytest
 
 from checkers.history.frames import History
 from checkers.promises.evidence.askers import passed_over, unasked
-from checkers.promises.evidence.counted import overlapping, undercounted
+from checkers.promises.evidence.counted import overanswered, overlapping, undercounted
 from checkers.promises.evidence.orders import overlooked, unlooked
 from checkers.promises.evidence.own_epochs import never_registered
 from checkers.promises.evidence.taken_in import shown_untaken
@@ -136,6 +136,32 @@ def test_less_counted_than_answered(spark: Any) -> None:
         found = told.get(name, [])
         assert len(found) == bool(says), (name, found)
         assert all(one.startswith(says) for one in found), (name, found)
+
+
+OVERANSWERED: dict[str, tuple[Edit, bool]] = {
+    "as many as it had sent": (lambda s: flood(s, 8_000, 5), False),
+    "later than it had sent them": (
+        lambda s: (flood(s, 8_000, 5), change("flood", -1, sent=2)(s),
+                   change("flood", -2, sent=8)(s)),
+        False,
+    ),
+    "one more than it ever sent": (
+        lambda s: (flood(s, 8_000, 5), change("flood", -1, completed=6)(s)),
+        True,
+    ),
+    "by another flood, which sent more": (
+        lambda s: (flood(s, 8_000, 5), change("flood", -1, completed=6)(s),
+                   change("flood", -2, process="flood-f-1-2", sent=9)(s)),
+        True,
+    ),
+}  # fmt: skip
+
+
+def test_no_more_answers_than_requests(spark: Any) -> None:
+    edits = {name: edit for name, (edit, _) in OVERANSWERED.items()}
+    told = said_of_each(edits, sound, lambda rows: overanswered(History.of(spark, rows)))
+    assert told.keys() == {name for name, (_, odd) in OVERANSWERED.items() if odd}
+    assert told["one more than it ever sent"][0].endswith("was answered 11 times, and sent 10")
 
 
 OVERLAPPING: dict[str, tuple[Edit, bool]] = {

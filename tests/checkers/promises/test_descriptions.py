@@ -111,6 +111,28 @@ def test_each_rule(story: Any, lie: str) -> Asks:
     assert outcome.findings[0].says.startswith(f"node {node} says by {key[0]}")
 
 
+@pytest.mark.parametrize(
+    ("key", "truth", "odd"),
+    [
+        (("Metadata", "t", "topic id"), "another", True),
+        (("Metadata", "t", "topic id"), None, True),
+        (("DescribeLogDirs", "t-0", "bytes"), "9", False),
+    ],
+)
+@judging(check)
+def test_what_two_brokers_are_asked_has_one_truth(
+    story: Any, key: Key, truth: str | None, odd: bool
+) -> Asks:
+    """Both lie in the same way: what is told is what is held to be true. A log has its own size."""
+    sound(story, {(2, key): truth})
+    for row in story.rows["described"]:
+        if row["node"] == 2 and (row["api"], row["name"], row["key"]) == key:
+            row["truth"] = truth
+    outcome = yield story
+    assert not outcome.counts
+    assert bool(outcome.unknowns) == odd
+
+
 @judging(check)
 def test_moves_that_one_controller_listed_the_next_need_not(story: Any) -> Asks:
     sound(story, {})

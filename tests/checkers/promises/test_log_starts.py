@@ -86,6 +86,12 @@ def moved(
     told(story, 26_000, 10, node=2)
 
 
+def anew(story: Story, offset: int = 20) -> None:
+    """Node 2 was away, was given nothing since, leads from 25 s on, and deletes at 27 s."""
+    moved(story, followed=None)
+    deleted(story, 27_000, offset, node=2)
+
+
 def alone(*ways: str) -> Story:
     """Node 1 has no followers, was away, and tells of an earlier beginning when it leads again."""
     story = shortened()
@@ -140,6 +146,31 @@ STORIES = {
     "served-below-start:who was away": (
         shortened,
         lambda s: (moved(s, followed=None), read(s, 26_500, 29, node=2)),
+    ),
+    "served-below-start: who was away, and deleted anew": (
+        shortened,
+        lambda s: (anew(s), read(s, 28_000, 19, node=2)),
+    ),
+    "served-below-start: by another, what was deleted anew": (
+        shortened,
+        lambda s: (anew(s), led(s, 27_500, 1), read(s, 28_000, 19)),
+    ),
+    "served-below-start:who deleted anew, what is there": (
+        shortened,
+        lambda s: (anew(s), read(s, 28_000, 20, node=2)),
+    ),
+    "served-below-start:asked before it was deleted anew": (
+        shortened,
+        lambda s: (anew(s), read(s, 27_100, 19, node=2, invoke_t=26_900)),
+    ),
+    "served-below-start:another who was away": (
+        shortened,
+        lambda s: (
+            anew(s),
+            lived(s, 27_200, 1, "kill", "start"),
+            led(s, 27_500, 1),
+            read(s, 28_000, 19),
+        ),
     ),
     "begins-beyond-end": (
         shortened,
@@ -209,6 +240,14 @@ STORIES = {
         shortened,
         lambda s: moved(s, away="pause", followed=None),
     ),
+    "start-went-back: who was away, and deleted anew": (
+        shortened,
+        lambda s: (anew(s), told(s, 28_000, 19, node=2)),
+    ),
+    "start-went-back:who deleted anew, and told no more than that": (
+        shortened,
+        lambda s: (anew(s), told(s, 28_000, 20, node=2)),
+    ),
     "start-went-back: who is alone, and stopped in order": (
         lambda: alone("stop", "stopped", "start"),
         lambda s: None,
@@ -235,6 +274,11 @@ STORIES = {
         lambda: shortened(10),
         lambda s: (lived(s, 15_000, 2, "kill", "start"), led(s, 25_000, 2)),
     ),
+    "start-left-behind: deleted anew by who followed nobody": (
+        lambda: shortened(10),
+        lambda s: anew(s, 30),
+    ),
+    "start-left-behind:deleted anew up to there": (lambda: shortened(10), lambda s: anew(s, 10)),
     "never-deleted": (shortened, tried),
     "never-deleted:too seldom tried": (shortened, lambda s: tried(s, 2)),
     "never-deleted:one was done": (

@@ -251,6 +251,27 @@ STORIES = {
         s.add("topic_deletion", 2950, step="requested"),
         refused(s, 2, 75),
     ),
+    "fence-ignored: a beginning, by who had taken up a later one": lambda s: (
+        led(s, 2900, 2, role="follower"),
+        told(s, 3000, 0, EARLIEST, believed_epoch=1),
+    ),
+    "fence-ignored: the end of an epoch, by who had taken up a later one": lambda s: (
+        led(s, 2900, 4),
+        end_of(s, 3000, 1, 4),
+    ),
+    "fence-ignored:a beginning, by who took up that one": lambda s: (
+        led(s, 2900, 1),
+        told(s, 3000, 0, EARLIEST, believed_epoch=1),
+    ),
+    "fence-ignored:a beginning, by who took up a later one then": lambda s: (
+        led(s, 3000, 2),
+        told(s, 3000, 0, EARLIEST, believed_epoch=1),
+    ),
+    "fence-ignored:a beginning, of a topic that was deleted": lambda s: (
+        led(s, 2900, 2),
+        s.add("topic_deletion", 2950, step="requested"),
+        told(s, 3000, 0, EARLIEST, believed_epoch=1),
+    ),
     "fence-ignored:the newest": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=3),
     "fence-ignored:refused": lambda s: told(
         s, 3000, -1, epoch=-1, believed_epoch=2, type="fail", error=74

@@ -302,3 +302,37 @@ def test_who_waits_is_given_what_is_committed(
     assert found.counts.get("given-late", 0) == broken
     if not how:
         assert found.evidence[story.arm, 0, AWAITED] == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "broken"),
+    [
+        ("", 1),
+        ("it was given soon", 0),
+        ("nothing is acknowledged behind it", 0),
+        ("it was given nothing since before the calm", 0),
+        ("it did not poll", 0),
+        ("another leads", 0),
+    ],
+)
+@judging(check)
+def test_what_is_before_a_committed_record_is_committed(story: Any, how: str, broken: int) -> Asks:
+    """Offset 1 was sent with acks=1; offset 2, with acks=all, is acknowledged at 10.1 s, and both
+    are given at 12.5 s."""
+    waiting(story, 2_500)
+    story.rows["produce"][1]["acks"] = 1
+    story.produce(10_100, 2, 2, acks=-1)
+    story.add("fetch", 12_500, offset=2, value=2, poll=90, process="c1", invoke_t=12_400)
+    rows = story.rows["fetch"]
+    if how == "it was given soon":
+        rows[-2] |= {"t": 11_000_000_000}
+    elif how.startswith("nothing is"):
+        story.rows["produce"][2]["acks"] = 1
+    elif how.startswith("it was given nothing"):
+        rows[0] |= {"t": 5_000_000_000, "invoke_t": 4_900_000_000}
+    elif how == "it did not poll":
+        story.rows["fetch"] = [row for row in rows if row.get("offset") is not None]
+    elif how == "another leads":
+        story.commit(9_500, 2, 1)
+    found = yield story
+    assert found.counts.get("given-late", 0) == broken

@@ -191,6 +191,35 @@ def test_refused_for_nothing(story: Any, error: int, how: str, broken: int) -> A
     assert (yield story).counts == ({"refused-for-nothing": 1} if broken else {})
 
 
+@pytest.mark.parametrize(
+    ("kind", "error", "how", "broken"),
+    [
+        ("listed_offset", 43, "", 1),
+        ("read_at", 42, "", 1),
+        ("group_step", 24, "", 1),
+        ("coordinator", 30, "", 1),
+        ("coordinator", 30, "authorizer", 0),
+        ("epoch_end", 6, "", 0),
+        ("listed_offset", 35, "", 0),
+        ("committed", 16, "", 0),
+    ],
+)
+@judging(check)
+def test_a_question_refused_for_nothing(
+    story: Any, kind: str, error: int, how: str, broken: int
+) -> Asks:
+    story.produce(500, 7, 0)
+    story.final_log({0: 7})
+    for t in (510, 520):
+        story.add(kind, t, node=2, type="fail", error=error)
+    if how == "authorizer":
+        story.run["settings"] = {"overrides": {"authorizer.class.name": "kafka.Acl"}}
+    found = yield story
+    assert found.counts == ({"refused-for-nothing": 1} if broken else {})
+    if broken:
+        assert found.findings[0].says.startswith(f"node 2 refused 2 questions ({kind})")
+
+
 @pytest.mark.parametrize(("read_ms", "broken"), [(480, 1), (495, 0)])
 @judging(check)
 def test_read_before_it_was_sent(story: Any, read_ms: int, broken: int) -> Asks:

@@ -50,6 +50,29 @@ CASES = {
     "lost": (lambda s: step(s, 12_000, "ask"), LOST),
     "lost, at another coordinator": (lambda s: step(s, 12_000, "ask", node=3), LOST),
     "another one": (lambda s: step(s, 12_000, "ask", 6), LOST),
+    "no such group to delete": (
+        lambda s: step(s, 12_000, "delete", type="fail", error=69, invoke_t=11_990),
+        LOST,
+    ),
+    "no such group to delete, as another was asked in vain": (
+        lambda s: (
+            step(s, 12_000, "delete", type="fail", error=16, node=3),
+            step(s, 13_000, "delete", type="fail", error=69, invoke_t=12_990),
+        ),
+        LOST,
+    ),
+    "no such group to delete a position of": (
+        lambda s: step(s, 12_000, "spare", type="fail", error=69),
+        LOST,
+    ),
+    "no such group, as another tries to delete it": (
+        lambda s: (
+            step(s, 12_000, "delete", type="info", error=7),
+            step(s, 13_000, "clear", type="fail", error=69),
+        ),
+        None,
+    ),
+    "no such group any more": (lambda s: step(s, 26_000, "delete", type="fail", error=69), None),
     "asked before": (lambda s: step(s, 10_500, "ask", invoke_t=9_000), None),
     "somebody tried to delete it": (
         lambda s: (step(s, 12_000, "delete", type="info", error=7), step(s, 13_000, "ask")),

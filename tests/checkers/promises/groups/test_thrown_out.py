@@ -34,6 +34,11 @@ def lost(told: Story, t: float, **more: object) -> None:
     told.add("assignment", t, process="m", group="g", event="lost", **more)
 
 
+def refused(told: Story, t: float, error: int = 25, **more: object) -> None:
+    own = {"process": "m", "group": "g", "type": "fail", "error": error, "invoke_t": t - 5}
+    told.add("commit", t, **{**own, **more})
+
+
 CASES = {
     "once all is calm": (story, lambda s: lost(s, CALM), 1),
     "of two partitions": (story, lambda s: (lost(s, CALM), lost(s, CALM, partition=1)), 1),
@@ -41,8 +46,25 @@ CASES = {
     "while faults were played": (story, lambda s: lost(s, 15_000), 0),
     "a fault was never healed": (lambda: story(healed=False), lambda s: lost(s, CALM), 0),
     "who did not poll": (story, lambda s: (lost(s, CALM), polled(s, CALM + 500, 3_000)), 0),
+    "refused a commit": (story, lambda s: refused(s, CALM), 1),
+    "refused one as of another generation": (story, lambda s: refused(s, CALM, 22), 1),
+    "refused one as all moved": (
+        story,
+        lambda s: (s.add("assignment", CALM - 4_000, process="n", group="g", event="assigned"),
+                   refused(s, CALM)),
+        0,
+    ),
+    "refused one long after all had moved": (
+        story,
+        lambda s: (s.add("assignment", CALM - 6_000, process="n", group="g", event="assigned"),
+                   refused(s, CALM)),
+        1,
+    ),
+    "sent elsewhere with one": (story, lambda s: refused(s, CALM, 16), 0),
+    "refused one soon after healing": (story, lambda s: refused(s, HEALED + 9_000), 0),
+    "a stranger was refused one": (story, lambda s: refused(s, CALM, process="x"), 0),
     "nobody": (story, lambda s: None, 0),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -19,8 +19,12 @@ def end(story: Story, t: float, epoch: int, offset: int, **more: Any) -> None:
               leader_epoch=epoch, offset=offset)  # fmt: skip
 
 
+def took_up(story: Story, t: float, epoch: int, *, node: int = 1, role: str = "follower") -> None:
+    story.add("leader_change", t, node=node, role=role, leader=3, leader_epoch=epoch)
+
+
 def read(story: Story, t: float, believed: int, given: int = -1, **more: Any) -> None:
-    told = {"high_watermark": None, "log_start_offset": 0, "leader_epoch": 0, "error": 0}
+    told = {"high_watermark": None, "log_start_offset": 0, "leader_epoch": -1, "error": 0}
     told |= {"node": 1, "offset": 5, "invoke_t": t - 1, **more}
     story.add("read_at", t, believed_epoch=believed, found_end=given, **told)
 
@@ -31,6 +35,25 @@ MARK = "watermark-told-otherwise"
 CASES: dict[str, tuple[Any, str | None]] = {
     "as it should": (lambda s: (end(s, 100, 2, 5), read(s, 200, 2, 7), end(s, 300, 2, 7)), None),
     "who believes in the past": (lambda s: (end(s, 100, 2, 5), read(s, 200, 1)), PAST),
+    "of whom it knew by its role": (lambda s: (took_up(s, 100, 2), read(s, 200, 1)), PAST),
+    "by its role, and what it told": (
+        lambda s: (took_up(s, 90, 2), end(s, 100, 2, 5), read(s, 200, 1)),
+        PAST,
+    ),
+    "by a role that it took up meanwhile": (
+        lambda s: (took_up(s, 199.5, 2), read(s, 200, 1)),
+        None,
+    ),
+    "by a role in that one": (lambda s: (took_up(s, 100, 1), read(s, 200, 1)), None),
+    "by another's role": (lambda s: (took_up(s, 100, 2, node=2), read(s, 200, 1)), None),
+    "by a role before it began anew": (
+        lambda s: (
+            took_up(s, 100, 2),
+            s.add("node_event", 150, node=1, event="start"),
+            read(s, 200, 1),
+        ),
+        None,
+    ),
     "and is refused": (lambda s: (end(s, 100, 2, 5), read(s, 200, 1, **REFUSED)), None),
     "before that was the past": (lambda s: (read(s, 200, 1), end(s, 300, 2, 5)), None),
     "as that became the past": (
@@ -71,6 +94,13 @@ CASES: dict[str, tuple[Any, str | None]] = {
         lambda s: (end(s, 201, 2, 7, invoke_t=199), read(s, 200, 2, high_watermark=9)),
         None,
     ),
+    "of another epoch than the log has": (
+        lambda s: read(s, 200, 2, 7, leader_epoch=1),
+        "given-in-another-epoch",
+    ),
+    "of the epoch that the log has": (lambda s: read(s, 200, 2, 7, leader_epoch=2), None),
+    "of no epoch": (lambda s: read(s, 200, 2, 7, leader_epoch=-1), None),
+    "nothing": (lambda s: read(s, 200, 2, -1, leader_epoch=1), None),
     "a beginning": (lambda s: read(s, 200, 2, log_start_offset=3), "start-told-otherwise"),
     "of a topic that is deleted": (
         lambda s: (
@@ -95,6 +125,7 @@ def test_who_reads_is_served_by_the_leader_that_he_believes_in(name: str) -> Ask
     assert {r: n for r, n in found.counts.items() if r in (PAST, LATER, BEYOND, MARK)} == (
         {rule: 1} if rule in (PAST, LATER, BEYOND, MARK) else {}
     )
-    assert found.counts.get("start-told-otherwise", 0) == (rule == "start-told-otherwise")
+    for other in ("start-told-otherwise", "given-in-another-epoch"):
+        assert found.counts.get(other, 0) == (rule == other)
     unjudged = name in ("and is refused", "of a topic that is deleted")
     assert found.evidence[story.arm, 0, READS] == (0 if unjudged else 1)
