@@ -178,14 +178,15 @@ class Cluster:
         )
 
     def _frame_proxy(self, wanted: bool) -> FrameProxyClient | None:
-        if not wanted or Capability.FRAMES not in self.runtime.capabilities:
+        told = {} if limits_of(self.sut).advertises else self._layout.told
+        if not (wanted or told) or Capability.FRAMES not in self.runtime.capabilities:
             return None
         ways = {
             (node, link): at
             for node, layout in self._layout.nodes.items()
             for link, at in layout.direct.items()
         }
-        return FrameProxyClient(self.runtime, ways, self.dir / FRAME_PROXY)
+        return FrameProxyClient(self.runtime, ways, self.dir / FRAME_PROXY, told)
 
     def _admin(self) -> ClusterAdmin:
         client = self._zookeeper.client if self._zookeeper else None
@@ -204,6 +205,7 @@ class Cluster:
             links=self.links,
             record=self.record,
             session_timeout_ms=self._session_timeout_ms,
+            told=self._layout.told if limits_of(self.sut).advertises else {},
         )
 
     def _view(self) -> StateView:
@@ -459,7 +461,7 @@ class Cluster:
             return str(e)
         # Without ZooKeeper clients are told of any broker: it passes requests on.
         is_true = idea.controller == self.view.controller() or self._zookeeper is None
-        if idea.brokers == set(self._ids) and is_true:
+        if set(idea.brokers) == set(self._ids) and is_true:
             return None
         return f"brokers {sorted(idea.brokers)}, controller {idea.controller}"
 

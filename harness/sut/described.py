@@ -52,6 +52,7 @@ class DescribedSystem:
             nodes=described.nodes,
             first_node=described.first_node,
             replicates="replication" in described.capabilities,
+            advertises=described.advertises,
             takes_configs=any(file.takes_configs for file in described.files.values()),
             host_only=True,
             state="clients" if described.coordination == "none" else "store",

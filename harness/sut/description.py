@@ -274,14 +274,21 @@ class Description(Part):
         ]
         return [(place, says) for holds, place, says in held if holds]
 
+    @property
+    def advertises(self) -> bool:
+        """Whether its nodes learn what to tell clients, or can only tell their own addresses."""
+        return self._names("client.advertised") or self._names("peer.client")
+
     def unused(self) -> list[str]:
         """Placeholders that it was given and stand nowhere in it: what they are for will not be
         there. No error: a program may know where to listen from elsewhere."""
-        text = self.model_dump_json()
         given = [f"{link}.bind" for link in self.links]
         if self.coordination == "zookeeper":
             given += ["zookeeper", "session-timeout-ms"]
-        return [name for name in given if not re.search(rf"{{{{\s*{re.escape(name)}\b", text)]
+        return [name for name in given if not self._names(name)]
+
+    def _names(self, placeholder: str) -> bool:
+        return bool(re.search(rf"{{{{\s*{re.escape(placeholder)}\b", self.model_dump_json()))
 
 
 Place = tuple[str | int, ...]

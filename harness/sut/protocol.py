@@ -154,6 +154,8 @@ class Limits:
     """The lowest id; the others follow it. None: whichever, see `first_node_of`."""
     replicates: bool = True
     """Whether a topic's replicas lie where they were asked for."""
+    advertises: bool = True
+    """Whether it tells clients the addresses that it is given for that, and not its own."""
     takes_configs: bool = True
     """Whether it knows Kafka's names of broker configs."""
     host_only: bool = False

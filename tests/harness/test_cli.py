@@ -55,7 +55,11 @@ def test_a_description_is_checked_and_says_what_it_can_play(
     code, out, _ = biplane("adapter", "check", str(file))
     assert (code, out.count("was not found")) == (0, 1)
     assert "'broker' was not found (no-such-broker on PATH); make it" in out
-    file.write_text("adapter: 1\nname: mine\nstart: {argv: [x, '{{ client.bind.port }}']}\n")
+    own = "adapter: 1\nname: mine\nstart: {argv: [x, '{{ client.bind.port }}'MORE]}\n"
+    file.write_text(own.replace("MORE", ""))
+    code, out, _ = biplane("adapter", "check", str(file))
+    assert (code, out.count("note"), out.count("not given {{client.advertised}}")) == (0, 1, 1)
+    file.write_text(own.replace("MORE", ", '{{client.advertised}}'"))
     code, out, _ = biplane("adapter", "check", str(file))
     assert (code, "note" in out) == (0, False)
     file.write_text("adapter: 1\nname: Mine\n")

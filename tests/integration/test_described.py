@@ -15,7 +15,9 @@ from confluent_kafka import Producer
 
 from checkers.history import problem_with
 from faults.protocol import Link
+from harness.cluster.ask import cluster_idea
 from harness.cluster.cluster import Cluster
+from harness.cluster.errors import ClusterError
 from harness.cluster.final_read import final_read
 from harness.cluster.shown import ShownWatch
 from harness.cluster.told_view import ToldView
@@ -107,6 +109,49 @@ def test_a_life_by_description(tmp_path: Path, wait_until: Callable[..., None]) 
     clock = ClockTie(monotonic_minus_wall_ns=0, error_ns=0)
     traced = {row["f"] for row in sut.evidence(cluster.layout(2), clock)}
     assert {"metadata_update", "control_request"} <= traced
+
+
+def own_address_told(tmp_path: Path, *, knows: bool) -> Cluster:
+    """Brokers that tell clients where they listen themselves; ``knows``: although they were told
+    of the proxy."""
+    text = DESCRIPTION.replace("A://{{client.advertised}}", "A://{{client.bind}}")
+    if knows:
+        text = text.replace("PYTHONSAFEPATH: 1", 'PYTHONSAFEPATH: 1, ME: "{{client.advertised}}"')
+    file = tmp_path / "strange.yaml"
+    file.write_text(text.replace("ROOT", str(ROOT)))
+    return Cluster(
+        ProcessRuntime(),
+        DescribedSystem(file),
+        "single",
+        dir=tmp_path / "cluster",
+        record=lambda *_args, **_fields: None,
+        rng=random.Random(1),
+        session_timeout_ms=2000,
+    )
+
+
+def test_clients_of_brokers_that_can_only_tell_their_own_addresses_go_through_proxies(
+    tmp_path: Path,
+) -> None:
+    with own_address_told(tmp_path, knows=False) as cluster:
+        proxies = {node: cluster.address(node, Link.CLIENT) for node in (1, 2, 3)}
+        own = {node: cluster.address(node, Link.CLIENT, direct=True) for node in (1, 2, 3)}
+        assert cluster_idea(own[1], 5.0).brokers == own
+        assert cluster_idea(proxies[1], 5.0).brokers == proxies
+        cluster.admin.create_topic("t", {0: [1, 2, 3]}, {})
+        produce(cluster, range(5))
+
+
+def test_brokers_that_were_told_of_their_proxies_and_tell_another_address_are_none(
+    tmp_path: Path,
+) -> None:
+    cluster = own_address_told(tmp_path, knows=True)
+    try:
+        with pytest.raises(ClusterError, match="tells clients that it is at 127"):
+            cluster.start()
+    finally:
+        cluster.stop()
+        cluster.runtime.close()
 
 
 def produce(cluster: Cluster, values: range) -> None:

@@ -102,7 +102,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("browser") / "store"
     made.mkdir()
     nightly(made, since=24)
-    a_run(made, 31, scenario="zombie-controller", broken=[(DUAL, "fencing", "stale-epoch")])
+    rules = ["stale-epoch", *(f"another-rule-of-that-promise-{n}" for n in range(16))]
+    broken = [(DUAL, "fencing", rule) for rule in rules]
+    a_run(made, 31, scenario="zombie-controller", broken=broken)
     write(made, refresh(made).rows)
     return made
 
@@ -141,6 +143,15 @@ def test_the_page_of_runs(look: Look, store: Path) -> None:
         page.locator("#table input").nth(n).check()
     assert page.locator("#comparison tbody tr").count() > 9
     is_sound(page, 1)
+    heights = page.locator("#table tbody tr").evaluate_all(
+        "rows => rows.map((row) => row.getBoundingClientRect().height)"
+    )
+    assert max(heights) < 3 * min(heights), "who broke many rules does not push the others away"
+    picture = page.locator("#plot-trend .main-svg").first.bounding_box()
+    below = page.locator("#plot-says").bounding_box()
+    assert picture is not None
+    assert below is not None
+    assert picture["y"] + picture["height"] <= below["y"], "also in a window that was another size"
 
 
 def test_what_is_chosen_stands_in_the_address(look: Look, store: Path) -> None:

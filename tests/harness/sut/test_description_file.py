@@ -125,6 +125,14 @@ def test_what_a_file_asks_for_and_never_uses_is_named() -> None:
     assert parse(coordinated).unused() == ["client.bind", "session-timeout-ms"]
 
 
+def test_who_is_given_no_address_to_advertise_tells_its_own() -> None:
+    text = LEAST + "files:\n  x: {text: '{{client.advertised.port}}'}\n"
+    listed = LEAST + "lists:\n  all: {each: '{{peer.client}}'}\n"
+    assert not parse(LEAST).advertises
+    assert parse(text).advertises
+    assert parse(listed).advertises
+
+
 def test_a_control_listener_is_no_placeholder_where_not_all_planes_have_one() -> None:
     both = LEAST + "links: [client, control]\nplanes: [single, dual]\nfiles:\n  x:\n"
     own = "    properties: {a: b}\n    dual: {c: '{{control.bind}}'}\n"
