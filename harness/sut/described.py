@@ -15,7 +15,15 @@ from typing import Any, Final
 
 from faults.protocol import Capability, Link
 from harness.runtime.paths import home
-from harness.runtime.protocol import Address, ProcessSpec, Programs, Ready, Role, SetupError
+from harness.runtime.protocol import (
+    Address,
+    ProcessSpec,
+    Programs,
+    Ready,
+    Role,
+    SetupError,
+    Software,
+)
 from harness.sut.description import SIGNALS, Description, File, Find
 from harness.sut.description_file import read_description
 from harness.sut.kafka_evidence import read_evidence, read_kraft_evidence
@@ -54,7 +62,7 @@ class DescribedSystem:
             replicates="replication" in described.capabilities,
             advertises=described.advertises,
             takes_configs=any(file.takes_configs for file in described.files.values()),
-            host_only=True,
+            runtime="docker" if described.start.image else "process",
             state="clients" if described.coordination == "none" else "store",
             leaders="shown" if told else "written",
             fixed_members=described.members == "fixed",
@@ -80,6 +88,26 @@ class DescribedSystem:
         for name, wanted in self._is.find.items():
             self._found[name] = _find(wanted, name, self._file)
 
+        if self._software is not None:
+            self._have(self._software.image)
+
+    @property
+    def _software(self) -> Software | None:
+        """What its image holds, where it has one."""
+        image, version = self._is.start.image, self._is.version
+        if image is None:
+            return None
+        return Software(name=self.name, version=version, path=Path("/"), image=image)
+
+    def _have(self, image: str) -> None:
+        from harness.runtime.docker_engine import EngineFailed, connect
+        from harness.runtime.docker_images import pull_if_absent
+
+        try:
+            pull_if_absent(connect(), image)
+        except EngineFailed as error:
+            raise SetupError(f"{self._file}: field start.image: {error}") from error
+
     def version(self, programs: Programs) -> str:
         return self._is.version
 
@@ -102,6 +130,8 @@ class DescribedSystem:
             first=tuple(fill(text, values) for text in start.first),
             env={name: fill(text, values) for name, text in start.env.items()},
             workdir=layout.dir,
+            software=self._software,
+            mounts=tuple(map(Path, self._found.values())) if self._software else (),
             files={
                 path: _content(file, values, overrides, dual=Link.CONTROL in layout.bind)
                 for path, file in self._is.files.items()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
@@ -122,6 +123,12 @@ class Start(Part):
 
     argv: Annotated[list[Scalar], Field(min_length=1)] = Field(
         description="The program and its arguments; a shell script is sh, its path, ..."
+    )
+    image: str | None = Field(
+        default=None,
+        min_length=1,
+        description="What argv is run in, a container of it a node (--runtime=docker); it has sh. "
+        "Without it nodes are processes on this machine",
     )
     env: dict[Word, Scalar] = Field(
         default_factory=dict, description="Environment variables on top of a small base"
@@ -258,6 +265,7 @@ class Description(Part):
             (log_files, ("capabilities",), "'log-files' needs 'log_dir'"),
             (requests, ("capabilities",), "'control-requests' needs coordination zookeeper"),
             ("replication" in can and self.nodes < 2, ("nodes",), "'replication' needs 2 or more"),
+            *self._of_an_image(),
             (
                 self.evidence.kind == "kafka-logs" and self.coordination == "none",
                 ("evidence", "kind"),
@@ -273,6 +281,14 @@ class Description(Part):
             for number, link in enumerate(self.ready.ports)
         ]
         return [(place, says) for holds, place, says in held if holds]
+
+    def _of_an_image(self) -> Iterator[tuple[bool, Place, str]]:
+        if self.start.image is None:
+            return
+        for name in ("java", "python"):
+            says = f"{{{{{name}}}}} is this machine's: name what the image has"
+            yield self._names(name), ("start", "image"), says
+        yield not self.advertises, ("start", "image"), "needs {{client.advertised}}"
 
     @property
     def advertises(self) -> bool:

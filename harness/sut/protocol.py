@@ -158,8 +158,8 @@ class Limits:
     """Whether it tells clients the addresses that it is given for that, and not its own."""
     takes_configs: bool = True
     """Whether it knows Kafka's names of broker configs."""
-    host_only: bool = False
-    """Whether it runs as processes on this host alone."""
+    runtime: Literal["process", "docker"] | None = None
+    """Where alone it runs: as processes on this host, or in containers."""
     state: Literal["store", "clients"] = "store"
     """Where its state can be asked for: in what it keeps it in, or only of brokers, as any client
     may."""

@@ -104,6 +104,13 @@ def test_the_least_that_there_may_be() -> None:
         ("ready: {ports: [control]}\n", 5, "ready.ports[0]", "'control' is not among 'links'"),
         ("stop: {signal: KILL}\n", 5, "stop.signal", "allowed: 'TERM', 'INT'"),
         ("evidence: {kind: kafka-logs}\n", 5, "evidence", "'release' goes with"),
+        ("  image: a/b:1\n", 5, "start.image", "needs {{client.advertised}}"),
+        (
+            "  image: a/b:1\n  env: {J: '{{java}}'}\n",
+            5,
+            "start.image",
+            "{{java}} is this machine's",
+        ),
         (
             "evidence: {kind: kafka-logs, release: 3.9.2}\n",
             5,
