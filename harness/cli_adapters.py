@@ -64,7 +64,8 @@ def check(files: Annotated[list[Path], typer.Argument(help="Description files")]
             typer.echo(f"{file}: {form.name}, brokers {brokers}; what it can play: biplane probe")
             continue
         sut = described(str(file))
-        settings = Settings.of(sut=f"{FILE}{file}", seed=0)
+        runtime = sut.limits.runtime or "process"
+        settings = Settings.of(sut=f"{FILE}{file}", seed=0, runtime=runtime)
         typer.echo(f"{file}: {sut.name}, planes {', '.join(sorted(sut.plane_modes))}")
         for name in sut.unused():
             typer.echo(f"  note: {{{{{name}}}}} stands nowhere in it: will that be there?")

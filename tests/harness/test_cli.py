@@ -62,6 +62,10 @@ def test_a_description_is_checked_and_says_what_it_can_play(
     file.write_text(own.replace("MORE", ", '{{client.advertised}}'"))
     code, out, _ = biplane("adapter", "check", str(file))
     assert (code, "note" in out) == (0, False)
+    boxed = own.replace("argv", "image: a/b:1, argv").replace("MORE", ", '{{client.advertised}}'")
+    file.write_text(boxed)
+    code, out, _ = biplane("adapter", "check", str(file))
+    assert "  yes  lone-broker, not judged: " in out
     file.write_text("adapter: 1\nname: Mine\n")
     code, _, err = biplane("adapter", "check", str(file))
     assert code == 254
