@@ -28,11 +28,20 @@ from harness.sut.description import SIGNALS, Description, File, Find
 from harness.sut.description_file import read_description
 from harness.sut.kafka_evidence import read_evidence, read_kraft_evidence
 from harness.sut.kafka_versions import Mode, parse_version
-from harness.sut.protocol import ClockTie, Limits, NodeLayout, Planes, Ports, SupportLayout
+from harness.sut.protocol import (
+    ClockTie,
+    GaugesPage,
+    Limits,
+    NodeLayout,
+    Planes,
+    Ports,
+    SupportLayout,
+)
 from harness.sut.templates import address_names, cluster_id, fill, joined
 from harness.sut.trace_file import read_trace
 
 _CLUSTER_ID: Final = "cluster-id"
+_METRICS: Final = "metrics"
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 _NOT_MEANT: Final = frozenset({"replication"})
 """Abilities of the file that are no capability, but a limit where they lack."""
@@ -114,14 +123,28 @@ class DescribedSystem:
     def support_specs(
         self, layout: SupportLayout, ports: Ports
     ) -> tuple[Sequence[ProcessSpec], Mapping[str, str]]:
-        return (), {_CLUSTER_ID: cluster_id(str(layout.dir))}
+        extras = {_CLUSTER_ID: cluster_id(str(layout.dir))}
+        for node in layout.nodes if self._is.metrics else ():
+            extras[f"{_METRICS}-{node}"] = str(ports.allocate_port(f"node-{node}"))
+        return (), extras
+
+    def gauges_page(self, layout: NodeLayout) -> GaugesPage | None:
+        metrics, port = self._is.metrics, self._metrics_port(layout)
+        if metrics is None or port is None:
+            return None
+        at = Address(layout.direct[Link.CLIENT].host, port)
+        return GaugesPage(url=f"http://{at}{metrics.path}", samples=dict(metrics.gauges.items()))
+
+    def _metrics_port(self, layout: NodeLayout) -> int | None:
+        port = layout.extras.get(f"{_METRICS}-{layout.node}")
+        return None if port is None else int(port)
 
     def node_spec(
         self, layout: NodeLayout, planes: Planes, overrides: Mapping[str, str]
     ) -> ProcessSpec:
         if not self._found.keys() >= self._is.find.keys():
             self.prepare(layout.programs)
-        values = self._values(layout)
+        values, metrics = self._values(layout), self._metrics_port(layout)
         start, ready = self._is.start, self._is.ready
         return ProcessSpec(
             name=layout.name,
@@ -136,7 +159,8 @@ class DescribedSystem:
                 path: _content(file, values, overrides, dual=Link.CONTROL in layout.bind)
                 for path, file in self._is.files.items()
             },
-            ports={link.value: address.port for link, address in layout.bind.items()},
+            ports={link.value: address.port for link, address in layout.bind.items()}
+            | ({} if metrics is None else {_METRICS: metrics}),
             ready=Ready(
                 ports=tuple(name for name in ready.ports if Link(name) in layout.bind),
                 pattern=ready.output,
@@ -187,6 +211,10 @@ class DescribedSystem:
         for way, addresses in ways:
             for link, address in addresses.items():
                 values |= address_names(f"{link.value}.{way}", address)
+        port = self._metrics_port(layout)
+        if port is not None:
+            at = Address(layout.bind[Link.CLIENT].host, port)
+            values |= address_names(f"{_METRICS}.bind", at)
         for name, peers in self._is.lists.items():
             each = (_peer(values, node, of) for node, of in sorted(layout.peers.items()))
             values[name] = joined(peers.each, peers.join, each)

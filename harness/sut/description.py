@@ -50,6 +50,21 @@ Ability = Literal[
     "log-files",
     "replication",
 ]
+GaugeName = Literal[
+    "ActiveControllerCount",
+    "ActiveBrokerCount",
+    "AtMinIsrPartitionCount",
+    "GlobalPartitionCount",
+    "GlobalTopicCount",
+    "LeaderCount",
+    "OfflinePartitionsCount",
+    "PartitionCount",
+    "PreferredReplicaImbalanceCount",
+    "ReassigningPartitions",
+    "TopicsToDeleteCount",
+    "UnderMinIsrPartitionCount",
+    "UnderReplicatedPartitions",
+]
 SignalName = Literal["TERM", "INT", "QUIT", "HUP"]
 FinalReadAs = Annotated[
     Literal["replica", "consumer"],
@@ -185,6 +200,19 @@ class Evidence(Part):
         return self
 
 
+class Metrics(Part):
+    """What every node serves to Prometheus, past every proxy: how it counts its partitions is held
+    against what ZooKeeper has."""
+
+    path: Annotated[str, Field(pattern="^/")] = Field(
+        default="/metrics", description="At http://{{metrics.bind}}, which each node must serve"
+    )
+    gauges: Annotated[dict[GaugeName, str], Field(min_length=1)] = Field(
+        description="By Kafka's name of a gauge: the sample, such as some_name or "
+        'some_name{kind="x"}; of several that fit, the sum'
+    )
+
+
 class Description(Part):
     """A broker that biplane has never heard of."""
 
@@ -242,6 +270,7 @@ class Description(Part):
     final_read_as: FinalReadAs = "replica"
     fetch_version: FetchVersion = 11
     evidence: Evidence = Field(default_factory=Evidence)
+    metrics: Metrics | None = Field(default=None)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -266,6 +295,11 @@ class Description(Part):
             (requests, ("capabilities",), "'control-requests' needs coordination zookeeper"),
             ("replication" in can and self.nodes < 2, ("nodes",), "'replication' needs 2 or more"),
             *self._of_an_image(),
+            (
+                self.metrics is not None and self.coordination != "zookeeper",
+                ("metrics",),
+                "needs coordination zookeeper: what they are held against",
+            ),
             (
                 self.evidence.kind == "kafka-logs" and self.coordination == "none",
                 ("evidence", "kind"),
@@ -301,6 +335,7 @@ class Description(Part):
         given = [f"{link}.bind" for link in self.links]
         if self.coordination == "zookeeper":
             given += ["zookeeper", "session-timeout-ms"]
+        given += ["metrics.bind"] if self.metrics else []
         return [name for name in given if not self._names(name)]
 
     def _names(self, placeholder: str) -> bool:
@@ -312,6 +347,7 @@ CONTRADICTION: Final = "contradiction"
 RESERVED: Final = frozenset(
     {"node", "nodes", "name", "dir", "home", "here", "java", "python", "zookeeper", "peer"}
     | {"cluster-id", "session-timeout-ms", "client", "inter-broker", "control"}
+    | {"metrics"}
 )
 
 

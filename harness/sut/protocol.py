@@ -263,13 +263,22 @@ class KnowsConfigs(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaugesPage:
+    """Where a node serves its metrics over HTTP."""
+
+    url: str
+    samples: Mapping[str, str] | None = None
+    """In Prometheus' text format: by Kafka's name of a gauge its sample, with labels or without.
+    None: one JSON object, MBean name -> attribute -> value."""
+
+
 @runtime_checkable
-class ServesMBeans(Protocol):
+class ServesGauges(Protocol):
     """A system whose nodes can be asked for their metrics."""
 
-    def mbeans_url(self, layout: NodeLayout) -> str | None:
-        """Where a running node serves one JSON object, MBean name -> attribute -> value; None: it
-        serves none."""
+    def gauges_page(self, layout: NodeLayout) -> GaugesPage | None:
+        """Of a running node; None: it serves none."""
         ...
 
 

@@ -19,6 +19,7 @@ from harness.cluster.ask import cluster_idea
 from harness.cluster.cluster import Cluster
 from harness.cluster.errors import ClusterError
 from harness.cluster.final_read import final_read
+from harness.cluster.gauges import record_gauges
 from harness.cluster.shown import ShownWatch
 from harness.cluster.told_view import ToldView
 from harness.runtime.process import ProcessRuntime
@@ -53,6 +54,8 @@ files:
       zookeeper.session.timeout.ms: "{{session-timeout-ms}}"
       log.dirs: "{{dir}}/data"
       biplane.trace.path: "{{dir}}/trace.jsonl"
+      biplane.metrics.host: "{{metrics.bind.host}}"
+      biplane.metrics.port: "{{metrics.bind.port}}"
     dual:
       control.plane.listener.name: C
       listeners: A://{{client.bind}},B://{{inter-broker.bind}},C://{{control.bind}}
@@ -62,6 +65,11 @@ start:
   env: {PYTHONPATH: "{{sources}}", PYTHONSAFEPATH: 1}
 ready: {ports: [client], output: KafkaServer}
 evidence: {kind: biplane-trace, file: trace.jsonl, rows: [metadata_update]}
+metrics:
+  gauges:
+    ActiveControllerCount: kafka_controller_kafkacontroller_activecontrollercount
+    LeaderCount: kafka_server_replicamanager_leadercount
+    UnderReplicatedPartitions: kafka_server_replicamanager_underreplicatedpartitions
 """
 
 
@@ -98,6 +106,10 @@ def test_a_life_by_description(tmp_path: Path, wait_until: Callable[..., None]) 
             cluster.nodes.kill(1)
             wait_until(lambda: told.broker_epoch(1) is None)
             wait_until(lambda: len(shown(rows)) == 2)
+            for node in (2, 3):
+                record_gauges(cluster, node)
+            assert gauges(rows)["UnderReplicatedPartitions"] == ["0", "1"]
+            assert gauges(rows)["ActiveControllerCount"] == ["0", "1"]
             cluster.nodes.start(1)
             assert final_read(cluster, ["t"], quiesce_timeout_s=30.0)
         finally:
@@ -160,6 +172,15 @@ def produce(cluster: Cluster, values: range) -> None:
     for value in values:
         producer.produce("t", struct.pack(">q", value), partition=0)
     assert producer.flush(60) == 0
+
+
+def gauges(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """What was told of each, sorted; all of it true."""
+    found: dict[str, list[str]] = {}
+    for row in (row for row in rows if row["f"] == "described"):
+        assert (row["told"], row["api"]) == (row["truth"], "MBeans")
+        found[row["key"]] = sorted([*found.get(row["key"], []), row["told"]])
+    return found
 
 
 def of(rows: list[dict[str, Any]], kind: str, source: str) -> list[dict[str, Any]]:
