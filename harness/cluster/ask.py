@@ -5,7 +5,6 @@ For what the harness asks itself now and then. Workloads keep connections of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,8 +28,7 @@ class ClusterIdea:
     """What one broker believes."""
 
     controller: int
-    brokers: Mapping[int, tuple[str, int]]
-    """Where clients are to find each."""
+    brokers: frozenset[int]
 
 
 def error_name(code: int) -> str:
@@ -60,5 +58,5 @@ def cluster_idea(address: tuple[str, int], timeout_s: float) -> ClusterIdea:
     answer = ask(address, request(ApiKey.METADATA, METADATA_VERSION, topics=[]), timeout_s)
     return ClusterIdea(
         controller=int(answer.controller_id),
-        brokers={int(b.node_id): (str(b.host), int(b.port)) for b in answer.brokers},
+        brokers=frozenset(int(broker.node_id) for broker in answer.brokers),
     )

@@ -205,7 +205,6 @@ class Cluster:
             links=self.links,
             record=self.record,
             session_timeout_ms=self._session_timeout_ms,
-            told=self._layout.told if limits_of(self.sut).advertises else {},
         )
 
     def _view(self) -> StateView:
@@ -461,7 +460,7 @@ class Cluster:
             return str(e)
         # Without ZooKeeper clients are told of any broker: it passes requests on.
         is_true = idea.controller == self.view.controller() or self._zookeeper is None
-        if set(idea.brokers) == set(self._ids) and is_true:
+        if idea.brokers == set(self._ids) and is_true:
             return None
         return f"brokers {sorted(idea.brokers)}, controller {idea.controller}"
 

@@ -24,7 +24,7 @@ from harness.cluster.ask import NoAnswer, cluster_idea
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.record import Record
 from harness.cluster.view import StateView
-from harness.runtime.protocol import Address, Handle, ProcessSpec, StartFailed
+from harness.runtime.protocol import Handle, ProcessSpec, StartFailed
 from harness.runtime.readiness import tail
 
 _POLL_S: Final = 0.05
@@ -62,10 +62,8 @@ class NodeFleet:
         links: Links,
         record: Record,
         session_timeout_ms: int,
-        told: Mapping[int, Address] | None = None,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """``told``: where each node must tell clients that it is; None: wherever it likes."""
         self._runtime = runtime
         self._specs = dict(specs)
         self._respec = respec
@@ -74,7 +72,6 @@ class NodeFleet:
         self._view = view
         self._links = links
         self._record = record
-        self._told = told or {}
         self._unregister_timeout_s = session_timeout_ms / 1000 * 2 + _NO_CONTROLLER_S
         self._now_ns = now_ns
         self._handles: dict[int, Handle] = {}
@@ -266,14 +263,12 @@ class NodeFleet:
                 self._note_exit(node, handle)
                 raise FaultFailed(f"node {node} exited while starting; {tail(handle.output)}")
             try:
-                if self._view.broker_epoch(node) is None:
-                    return False
-                place = cluster_idea(address, _ASK_TIMEOUT_S).brokers.get(node)
+                return (
+                    self._view.broker_epoch(node) is not None
+                    and node in cluster_idea(address, _ASK_TIMEOUT_S).brokers
+                )
             except (NoAnswer, StateUnreadable):
                 return False
-            if place is not None:
-                self._advertises(node, Address(*place))
-            return place is not None
 
         try:
             handle.wait_ready()
@@ -283,12 +278,6 @@ class NodeFleet:
             raise FaultFailed(str(e)) from e
         self._await(f"node {node} to register and serve", serves, _READY_TIMEOUT_S)
         self._event(node, "ready")
-
-    def _advertises(self, node: int, place: Address) -> None:
-        """Clients that are told of another place go there, past the proxy and all its faults."""
-        proxy = self._told.get(node, place)
-        if place != proxy:
-            raise FaultFailed(f"node {node} tells clients that it is at {place}, not at {proxy}")
 
     def _await(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
