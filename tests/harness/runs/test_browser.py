@@ -104,7 +104,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("browser") / "store"
     made.mkdir()
     nightly(made, since=24)
-    rules = ["stale-epoch", *(f"another-rule-of-that-promise-{n}" for n in range(16))]
+    rules = ["stale-epoch", *(f"the-next-rule-of-that-promise-{n}" for n in range(16))]
     broken = [(DUAL, "fencing", rule) for rule in rules]
     a_run(made, 31, scenario="zombie-controller", broken=broken)
     write(made, refresh(made).rows)
