@@ -105,8 +105,9 @@ def _less(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> Itera
         yield "does not say of replicas that they lie where they were asked for"
     if scenario.aims_at_controller and limits.state == "clients":
         yield "tells nobody for certain who its active controller is"
-    if limits.host_only and settings.runtime != "process":
-        yield "runs on this host alone (--runtime=process)"
+    if limits.runtime not in (None, settings.runtime):
+        place = "on this host" if limits.runtime == "process" else "in containers"
+        yield f"runs {place} alone (--runtime={limits.runtime})"
 
 
 def settled_s(arms: list[Arm]) -> float:

@@ -64,10 +64,13 @@ def check(files: Annotated[list[Path], typer.Argument(help="Description files")]
             typer.echo(f"{file}: {form.name}, brokers {brokers}; what it can play: biplane probe")
             continue
         sut = described(str(file))
-        settings = Settings.of(sut=f"{FILE}{file}", seed=0)
+        runtime = sut.limits.runtime or "process"
+        settings = Settings.of(sut=f"{FILE}{file}", seed=0, runtime=runtime)
         typer.echo(f"{file}: {sut.name}, planes {', '.join(sorted(sut.plane_modes))}")
         for name in sut.unused():
             typer.echo(f"  note: {{{{{name}}}}} stands nowhere in it: will that be there?")
+        if not sut.limits.advertises:
+            typer.echo("  note: not given {{client.advertised}}, it will tell its own address")
         for says in sut.lacking():
             typer.echo(f"  note: {says}")
         for scenario in SCENARIOS.values():

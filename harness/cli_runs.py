@@ -133,7 +133,5 @@ def serve(
     with looking:
         host, bound = looking.server_address[:2]
         typer.echo(f"http://{host!s}:{bound}/, a run with --live: {LIVE} there (Ctrl-C ends it)")
-        try:
-            looking.serve_forever()
-        except KeyboardInterrupt:
-            typer.echo("ended")
+        looking.serve_forever()
+        typer.echo("ended")

@@ -93,10 +93,15 @@ def _live(stream: TextIO) -> Iterator[Shown]:
 def _lines(stream: TextIO) -> Shown:
     begun = time.monotonic()
     last: tuple[str, str] = ("", "")
+    counted: tuple[str, str] = ("", "")
 
     def report(where: str, what: str) -> None:
-        nonlocal last
+        nonlocal last, counted
         step = (where, what.split(",", maxsplit=1)[0])
+        if "," in what:
+            if step == counted:
+                return  # although something else was told meanwhile
+            counted = step
         if step != last:
             last = step
             print(

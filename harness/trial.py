@@ -25,7 +25,7 @@ import orjson
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from faults.plan import Plan
-from faults.protocol import Capability, FaultFailed, Link
+from faults.protocol import Capability, Entry, FaultFailed, Link
 from harness import pulse
 from harness.clock import tie_clocks, widen
 from harness.cluster.cluster import Cluster
@@ -43,6 +43,7 @@ from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
 from harness.schedule import Schedule
 from harness.settings import Settings
+from harness.so_far import SoFar
 from harness.sut.external.own import apart
 from harness.sut.protocol import (
     EVIDENCE_SUMMARY,
@@ -87,6 +88,8 @@ class TrialRunner:
         self.runtime, self.progress, self._on_stopping = runtime, progress, on_stopping
         self.result = TrialResult(arm.label, trial, folder)
         self.live = folder / "live"
+        self._so_far = SoFar(self.live)
+        self._in_place: dict[str, str] = {}
         self.refusal: SetupError | None = None
         """Why the cluster could not even be started, where that is for the user to mend."""
         self._interrupted = False
@@ -264,7 +267,9 @@ class TrialRunner:
         schedule.start()
         while not self._over.is_set() and time.monotonic_ns() < end_ns:
             left_s = (end_ns - time.monotonic_ns()) / 1e9
-            self.progress(f"chaos, {left_s:.0f} s left")
+            faults = [f"{fault} in place" for fault in dict.fromkeys(self._in_place.values())]
+            told = [f"{left_s:.0f} s left", *faults, *self._so_far.words(time.monotonic())]
+            self.progress(", ".join(["chaos", *told]))
             self._over.wait(min(0.5, max(0.0, left_s)))
             if not all(process.alive() for process in workloads):
                 self._over.set()  # `_stop_workloads` says who, and why
@@ -332,8 +337,16 @@ class TrialRunner:
             ),
             record=recorder.event,
             now_ns=time.monotonic_ns,
-            on_step=lambda entry, phase: self.progress(f"{entry.fault}: {phase}"),
+            on_step=self._step,
         )
+
+    def _step(self, entry: Entry, phase: str) -> None:
+        """Of the plan, in a thread of its own."""
+        if phase == "injected":
+            self._in_place[entry.id] = entry.fault
+        elif phase in ("healed", "failed"):
+            self._in_place.pop(entry.id, None)
+        self.progress(f"{entry.fault}: {phase}")
 
     def _launch(self, cluster: Cluster, stage: Stage, stack: ExitStack) -> list[WorkloadProcess]:
         running: list[WorkloadProcess] = []

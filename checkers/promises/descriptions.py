@@ -242,7 +242,8 @@ PROMISE: Final = Promise(
     blind=(
         "what is said while the load lasts, but gauges of a leader whose followers lag on purpose, "
         "and moves that are held up on purpose",
-        "metrics of systems other than the bundled one; those that count no partitions",
+        "metrics of systems that are neither bundled nor described with theirs; those that count "
+        "no partitions",
         "settings of brokers, defaults and synonyms; access control lists",
         "APIs that a node does not serve",
         "without ZooKeeper: settings, topics and brokers on which all brokers agree",

@@ -178,14 +178,15 @@ class Cluster:
         )
 
     def _frame_proxy(self, wanted: bool) -> FrameProxyClient | None:
-        if not wanted or Capability.FRAMES not in self.runtime.capabilities:
+        told = {} if limits_of(self.sut).advertises else self._layout.told
+        if not (wanted or told) or Capability.FRAMES not in self.runtime.capabilities:
             return None
         ways = {
             (node, link): at
             for node, layout in self._layout.nodes.items()
             for link, at in layout.direct.items()
         }
-        return FrameProxyClient(self.runtime, ways, self.dir / FRAME_PROXY)
+        return FrameProxyClient(self.runtime, ways, self.dir / FRAME_PROXY, told)
 
     def _admin(self) -> ClusterAdmin:
         client = self._zookeeper.client if self._zookeeper else None

@@ -1,8 +1,9 @@
 """What a broker's metrics say of the cluster, beside what ZooKeeper holds.
 
 Operators are woken by a handful of gauges (UnderReplicatedPartitions, OfflinePartitionsCount,
-ActiveControllerCount, ...), and by no answer of any request. So each broker that serves its MBeans
-is asked for them, past every proxy: in the end, and by faults that made one of them rise.
+ActiveControllerCount, ...), and by no answer of any request. So each broker that serves them, as
+MBeans or to Prometheus, is asked for them, past every proxy: in the end, and by faults that made
+one of them rise.
 
 Rows: ``described``, with `API` as ``api`` (`checkers.promises.descriptions` judges them).
 """
@@ -10,18 +11,22 @@ Rows: ``described``, with `API` as ``api`` (`checkers.promises.descriptions` jud
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Final
 from urllib.request import urlopen
 
+from prometheus_client.parser import text_string_to_metric_families as families
+from prometheus_client.samples import Sample
+
 from faults.protocol import PartitionState
 from harness.cluster.ask import NoAnswer
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
 from harness.cluster.view import ZookeeperView
-from harness.sut.protocol import ServesMBeans
+from harness.sut.protocol import GaugesPage, ServesGauges
 
 if TYPE_CHECKING:
     from harness.cluster.cluster import Cluster
@@ -33,6 +38,10 @@ _POLL_S: Final = 0.1
 _TIMEOUT_S: Final = 10.0
 _MIN_ISR: Final = "min.insync.replicas"
 _OF_REPLICAS: Final = "kafka.server:type=ReplicaManager,name="
+OF_REPLICAS: Final = frozenset(
+    {"PartitionCount", "LeaderCount", "ReassigningPartitions", "UnderReplicatedPartitions"}
+    | {"UnderMinIsrPartitionCount", "AtMinIsrPartitionCount"}
+)
 _OF_CONTROLLER: Final = "kafka.controller:type=KafkaController,name="
 
 Gauges = Mapping[str, int | None]
@@ -41,19 +50,19 @@ Gauges = Mapping[str, int | None]
 
 def record_gauges(cluster: Cluster, node: int, occasion: str = "") -> None:
     """A row for each gauge of which ZooKeeper holds the truth; one with the ``error`` where the
-    node serves its MBeans and does not answer; none where it serves none. ``occasion``: the id of
+    node serves some and does not answer; none where it serves none. ``occasion``: the id of
     the fault that asks, told as ``name``; "" in the end."""
     view, sut = cluster.view, cluster.sut
-    if not isinstance(sut, ServesMBeans) or not isinstance(view, ZookeeperView):
+    if not isinstance(sut, ServesGauges) or not isinstance(view, ZookeeperView):
         return
-    url = sut.mbeans_url(cluster.layout(node))
-    if url is None:
+    page = sut.gauges_page(cluster.layout(node))
+    if page is None:
         return
     asked: dict[str, Any] = {"node": node, "api": API}
     if not occasion:
         asked["process"] = PROCESS
     try:
-        rows = _settled(url, view, node, int(cluster.config(_MIN_ISR) or 1))
+        rows = _settled(page, view, node, int(cluster.config(_MIN_ISR) or 1))
     except (NoAnswer, StateUnreadable) as error:
         cluster.record("described", **asked, error=str(error))
         return
@@ -61,11 +70,20 @@ def record_gauges(cluster: Cluster, node: int, occasion: str = "") -> None:
         cluster.record("described", **asked, name=occasion, **row)
 
 
-def _settled(url: str, view: ZookeeperView, node: int, min_isr: int) -> list[dict[str, Any]]:
+def _settled(
+    page: GaugesPage, view: ZookeeperView, node: int, min_isr: int
+) -> list[dict[str, Any]]:
+    def true() -> dict[str, int]:
+        return {
+            name: value
+            for name, value in truth(view, node, min_isr)
+            if page.samples is None or _short(name) in page.samples
+        }
+
     deadline = time.monotonic() + SETTLED_S
     while True:
-        before = dict(truth(view, node, min_isr))
-        rows = list(compared(read(url), before, dict(truth(view, node, min_isr))))
+        before = true()
+        rows = list(compared(read(page), before, true()))
         if all(row["told"] == row["truth"] for row in rows) or time.monotonic() > deadline:
             return rows
         time.sleep(_POLL_S)
@@ -77,7 +95,7 @@ def compared(told: Gauges, before: Gauges, after: Gauges) -> Iterator[dict[str, 
         known = before[name] == after[name]
         said = told.get(name)
         yield {
-            "key": name.rpartition("=")[2],
+            "key": _short(name),
             "told": None if said is None else str(said),
             "truth": str(before[name]) if known else None,
             "known": known,
@@ -124,12 +142,40 @@ def _of_cluster(states: Sequence[PartitionState], live: set[int]) -> Iterator[tu
     yield "TopicsToDeleteCount", 0
 
 
-def read(url: str) -> Gauges:
-    """Raises `NoAnswer`."""
+def _short(name: str) -> str:
+    return name.rpartition("=")[2]
+
+
+def read(page: GaugesPage) -> Gauges:
+    """Raises `NoAnswer`, also where a sample is not on the page."""
     try:
-        with urlopen(url, timeout=_TIMEOUT_S) as answer:
-            page = json.load(answer)
+        with urlopen(page.url, timeout=_TIMEOUT_S) as answer:
+            text = answer.read().decode()
+        if page.samples is None:
+            told = json.loads(text)
+            return {name: _whole(attributes.get("Value")) for name, attributes in told.items()}
+        samples = [sample for family in families(text) for sample in family.samples]
+        return {
+            (_OF_REPLICAS if name in OF_REPLICAS else _OF_CONTROLLER) + name: _sum(samples, wanted)
+            for name, wanted in page.samples.items()
+        }
     except (OSError, HTTPException, ValueError) as error:
-        raise NoAnswer(f"{url}: {error}") from error
-    values = {name: attributes.get("Value") for name, attributes in page.items()}
-    return {name: None if v is None else int(v) for name, v in values.items()}
+        raise NoAnswer(f"{page.url}: {error}") from error
+
+
+def _sum(samples: Sequence[Sample], wanted: str) -> int | None:
+    """Of all samples of that name which have those labels. Raises ValueError where none has."""
+    ((asked,),) = (family.samples for family in families(f"{wanted} 0\n"))
+    found = [
+        sample.value
+        for sample in samples
+        if sample.name == asked.name and sample.labels.items() >= asked.labels.items()
+    ]
+    if not found:
+        raise ValueError(f"there is no {wanted}")
+    return _whole(sum(found))
+
+
+def _whole(value: float | None) -> int | None:
+    """NaN: it does not know."""
+    return None if value is None or math.isnan(value) else int(value)

@@ -33,6 +33,11 @@ class ClusterLayout:
     """(node, link) -> (where the proxy listens, what it leads to)."""
     nodes: Mapping[int, NodeLayout]
 
+    @property
+    def told(self) -> dict[int, Address]:
+        """Where clients are to be told that each node is: at its proxy."""
+        return {node: layout.advertised[Link.CLIENT] for node, layout in self.nodes.items()}
+
 
 def plan_layout(
     runtime: Runtime,

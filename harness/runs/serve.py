@@ -7,88 +7,78 @@ somebody else's site sends a browser for under a name of its own (DNS rebinding)
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Callable
-from functools import partial
-from http import HTTPStatus
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+import socket
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+from flask import Flask, Response, abort, send_from_directory
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 from checkers.history import HistoryError
 from harness.runs import live_page
 from harness.runs.index import refresh
 from harness.runs.page import PAGE_FILE, render
 
+if TYPE_CHECKING:
+    from werkzeug.serving import BaseWSGIServer
+
 LOOPBACK: Final = "127.0.0.1"
 LIVE: Final = "/live"
 """The run that is being watched now."""
-_NAMES: Final = frozenset({"localhost"})
+_NAMES: Final = [LOOPBACK, "localhost"]
 
 
-class _Handler(SimpleHTTPRequestHandler):
-    """Files of one store. ``directory`` is given by `server`."""
-
-    server_version = "biplane"
-    sys_version = ""
-
-    def send_head(self) -> Any:
-        if not is_local(self.headers.get("Host", "")):
-            self.send_error(HTTPStatus.FORBIDDEN, "Only by a name of this machine's loopback")
-            return None
-        asked = self.path.split("?")[0].split("#")[0]
-        if asked in ("/", f"/{PAGE_FILE}"):
-            return self._made(lambda store: render(store, refresh(store, write=False).rows))
-        if asked == LIVE:
-            return self._made(live_page.render)
-        place = Path(self.translate_path(self.path))
-        if not place.is_file() or not inside(place, Path(self.directory)):
-            self.send_error(HTTPStatus.NOT_FOUND)
-            return None
-        return super().send_head()
-
-    def _made(self, make: Callable[[Path], str]) -> Any:
-        import io
-
-        try:
-            page = make(Path(self.directory))
-        except (HistoryError, OSError) as error:
-            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain=str(error))
-            return None
-        body = page.encode("utf-8", "xmlcharrefreplace")
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        return io.BytesIO(body)
-
-    def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-cache")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        super().end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
+class _Quiet(WSGIRequestHandler):
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Nobody reads it."""
 
 
-def server(store: Path, port: int) -> ThreadingHTTPServer:
+def application(store: Path) -> Flask:
+    """``store`` exists."""
+    app = Flask("biplane", static_folder=None)
+    app.config["TRUSTED_HOSTS"] = _NAMES
+    store = store.resolve()
+
+    @app.get("/")
+    @app.get(f"/{PAGE_FILE}")
+    def runs() -> str:
+        return render(store, refresh(store, write=False).rows)
+
+    @app.get(LIVE)
+    def live() -> str:
+        return live_page.render(store)
+
+    @app.get("/<path:path>")
+    def file(path: str) -> Response:
+        if not inside(store / path, store):
+            abort(404)
+        return send_from_directory(store, path)
+
+    @app.errorhandler(HistoryError)
+    @app.errorhandler(OSError)
+    def fails(error: Exception) -> Response:
+        return Response(f"{error}\n", 500, mimetype="text/plain")
+
+    @app.after_request
+    def never_old(answer: Response) -> Response:
+        answer.headers["Cache-Control"] = "no-cache"
+        answer.headers["X-Content-Type-Options"] = "nosniff"
+        return answer
+
+    return app
+
+
+def server(store: Path, port: int) -> BaseWSGIServer:
     """Bound, not serving yet. ``port`` 0: a free one. Raises `HistoryError` and OSError."""
     if not store.is_dir():
         raise HistoryError(f"{store}: no such folder; allowed: a store, such as --store names")
-    handler = partial(_Handler, directory=str(store.resolve()))
-    return ThreadingHTTPServer((LOOPBACK, port), handler)
-
-
-def is_local(host: str) -> bool:
-    """Whether a Host header names this machine by its loopback."""
-    name = host.rsplit(":", 1)[0] if host.count(":") == 1 or "]" in host else host
-    name = name.strip("[]").lower()
-    try:
-        return name in _NAMES or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    app = application(store)
+    with socket.create_server((LOOPBACK, port)) as bound:  # werkzeug would end the program
+        return make_server(
+            LOOPBACK, port, app, threaded=True, request_handler=_Quiet, fd=bound.fileno()
+        )
 
 
 def inside(place: Path, store: Path) -> bool:
     """Whether it lies in the store, wherever links lead."""
-    return place.resolve().is_relative_to(store.resolve())
+    return place.resolve().is_relative_to(store)

@@ -15,16 +15,33 @@ from typing import Any, Final
 
 from faults.protocol import Capability, Link
 from harness.runtime.paths import home
-from harness.runtime.protocol import Address, ProcessSpec, Programs, Ready, Role, SetupError
+from harness.runtime.protocol import (
+    Address,
+    ProcessSpec,
+    Programs,
+    Ready,
+    Role,
+    SetupError,
+    Software,
+)
 from harness.sut.description import SIGNALS, Description, File, Find
 from harness.sut.description_file import read_description
 from harness.sut.kafka_evidence import read_evidence, read_kraft_evidence
 from harness.sut.kafka_versions import Mode, parse_version
-from harness.sut.protocol import ClockTie, Limits, NodeLayout, Planes, Ports, SupportLayout
+from harness.sut.protocol import (
+    ClockTie,
+    GaugesPage,
+    Limits,
+    NodeLayout,
+    Planes,
+    Ports,
+    SupportLayout,
+)
 from harness.sut.templates import address_names, cluster_id, fill, joined
 from harness.sut.trace_file import read_trace
 
 _CLUSTER_ID: Final = "cluster-id"
+_METRICS: Final = "metrics"
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 _NOT_MEANT: Final = frozenset({"replication"})
 """Abilities of the file that are no capability, but a limit where they lack."""
@@ -52,8 +69,9 @@ class DescribedSystem:
             nodes=described.nodes,
             first_node=described.first_node,
             replicates="replication" in described.capabilities,
+            advertises=described.advertises,
             takes_configs=any(file.takes_configs for file in described.files.values()),
-            host_only=True,
+            runtime="docker" if described.start.image else "process",
             state="clients" if described.coordination == "none" else "store",
             leaders="shown" if told else "written",
             fixed_members=described.members == "fixed",
@@ -79,20 +97,54 @@ class DescribedSystem:
         for name, wanted in self._is.find.items():
             self._found[name] = _find(wanted, name, self._file)
 
+        if self._software is not None:
+            self._have(self._software.image)
+
+    @property
+    def _software(self) -> Software | None:
+        """What its image holds, where it has one."""
+        image, version = self._is.start.image, self._is.version
+        if image is None:
+            return None
+        return Software(name=self.name, version=version, path=Path("/"), image=image)
+
+    def _have(self, image: str) -> None:
+        from harness.runtime.docker_engine import EngineFailed, connect
+        from harness.runtime.docker_images import pull_if_absent
+
+        try:
+            pull_if_absent(connect(), image)
+        except EngineFailed as error:
+            raise SetupError(f"{self._file}: field start.image: {error}") from error
+
     def version(self, programs: Programs) -> str:
         return self._is.version
 
     def support_specs(
         self, layout: SupportLayout, ports: Ports
     ) -> tuple[Sequence[ProcessSpec], Mapping[str, str]]:
-        return (), {_CLUSTER_ID: cluster_id(str(layout.dir))}
+        extras = {_CLUSTER_ID: cluster_id(str(layout.dir))}
+        for node in layout.nodes if self._is.metrics else ():
+            extras[f"{_METRICS}-{node}"] = str(ports.allocate_port(f"node-{node}"))
+        return (), extras
+
+    def gauges_page(self, layout: NodeLayout) -> GaugesPage | None:
+        metrics, port = self._is.metrics, self._metrics_port(layout)
+        if metrics is None or port is None:
+            return None
+        at = Address(layout.direct[Link.CLIENT].host, port)
+        return GaugesPage(url=f"http://{at}{metrics.path}", samples=dict(metrics.gauges.items()))
+
+    def _metrics_port(self, layout: NodeLayout) -> int | None:
+        port = layout.extras.get(f"{_METRICS}-{layout.node}")
+        return None if port is None else int(port)
 
     def node_spec(
         self, layout: NodeLayout, planes: Planes, overrides: Mapping[str, str]
     ) -> ProcessSpec:
         if not self._found.keys() >= self._is.find.keys():
             self.prepare(layout.programs)
-        values = self._values(layout)
+        values, metrics = self._values(layout), self._metrics_port(layout)
         start, ready = self._is.start, self._is.ready
         return ProcessSpec(
             name=layout.name,
@@ -101,11 +153,14 @@ class DescribedSystem:
             first=tuple(fill(text, values) for text in start.first),
             env={name: fill(text, values) for name, text in start.env.items()},
             workdir=layout.dir,
+            software=self._software,
+            mounts=tuple(map(Path, self._found.values())) if self._software else (),
             files={
                 path: _content(file, values, overrides, dual=Link.CONTROL in layout.bind)
                 for path, file in self._is.files.items()
             },
-            ports={link.value: address.port for link, address in layout.bind.items()},
+            ports={link.value: address.port for link, address in layout.bind.items()}
+            | ({} if metrics is None else {_METRICS: metrics}),
             ready=Ready(
                 ports=tuple(name for name in ready.ports if Link(name) in layout.bind),
                 pattern=ready.output,
@@ -156,6 +211,10 @@ class DescribedSystem:
         for way, addresses in ways:
             for link, address in addresses.items():
                 values |= address_names(f"{link.value}.{way}", address)
+        port = self._metrics_port(layout)
+        if port is not None:
+            at = Address(layout.bind[Link.CLIENT].host, port)
+            values |= address_names(f"{_METRICS}.bind", at)
         for name, peers in self._is.lists.items():
             each = (_peer(values, node, of) for node, of in sorted(layout.peers.items()))
             values[name] = joined(peers.each, peers.join, each)

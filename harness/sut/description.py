@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
@@ -48,6 +49,21 @@ Ability = Literal[
     "elect-leaders",
     "log-files",
     "replication",
+]
+GaugeName = Literal[
+    "ActiveControllerCount",
+    "ActiveBrokerCount",
+    "AtMinIsrPartitionCount",
+    "GlobalPartitionCount",
+    "GlobalTopicCount",
+    "LeaderCount",
+    "OfflinePartitionsCount",
+    "PartitionCount",
+    "PreferredReplicaImbalanceCount",
+    "ReassigningPartitions",
+    "TopicsToDeleteCount",
+    "UnderMinIsrPartitionCount",
+    "UnderReplicatedPartitions",
 ]
 SignalName = Literal["TERM", "INT", "QUIT", "HUP"]
 FinalReadAs = Annotated[
@@ -123,6 +139,12 @@ class Start(Part):
     argv: Annotated[list[Scalar], Field(min_length=1)] = Field(
         description="The program and its arguments; a shell script is sh, its path, ..."
     )
+    image: str | None = Field(
+        default=None,
+        min_length=1,
+        description="What argv is run in, a container of it a node (--runtime=docker); it has sh. "
+        "Without it nodes are processes on this machine",
+    )
     env: dict[Word, Scalar] = Field(
         default_factory=dict, description="Environment variables on top of a small base"
     )
@@ -176,6 +198,19 @@ class Evidence(Part):
         if self.rows and self.kind != "biplane-trace":
             raise ValueError("'rows' goes with kind biplane-trace only")
         return self
+
+
+class Metrics(Part):
+    """What every node serves to Prometheus, past every proxy: how it counts its partitions is held
+    against what ZooKeeper has."""
+
+    path: Annotated[str, Field(pattern="^/")] = Field(
+        default="/metrics", description="At http://{{metrics.bind}}, which each node must serve"
+    )
+    gauges: Annotated[dict[GaugeName, str], Field(min_length=1)] = Field(
+        description="By Kafka's name of a gauge: the sample, such as some_name or "
+        'some_name{kind="x"}; of several that fit, the sum'
+    )
 
 
 class Description(Part):
@@ -235,6 +270,7 @@ class Description(Part):
     final_read_as: FinalReadAs = "replica"
     fetch_version: FetchVersion = 11
     evidence: Evidence = Field(default_factory=Evidence)
+    metrics: Metrics | None = Field(default=None)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -258,6 +294,12 @@ class Description(Part):
             (log_files, ("capabilities",), "'log-files' needs 'log_dir'"),
             (requests, ("capabilities",), "'control-requests' needs coordination zookeeper"),
             ("replication" in can and self.nodes < 2, ("nodes",), "'replication' needs 2 or more"),
+            *self._of_an_image(),
+            (
+                self.metrics is not None and self.coordination != "zookeeper",
+                ("metrics",),
+                "needs coordination zookeeper: what they are held against",
+            ),
             (
                 self.evidence.kind == "kafka-logs" and self.coordination == "none",
                 ("evidence", "kind"),
@@ -274,14 +316,30 @@ class Description(Part):
         ]
         return [(place, says) for holds, place, says in held if holds]
 
+    def _of_an_image(self) -> Iterator[tuple[bool, Place, str]]:
+        if self.start.image is None:
+            return
+        for name in ("java", "python"):
+            says = f"{{{{{name}}}}} is this machine's: name what the image has"
+            yield self._names(name), ("start", "image"), says
+        yield not self.advertises, ("start", "image"), "needs {{client.advertised}}"
+
+    @property
+    def advertises(self) -> bool:
+        """Whether its nodes learn what to tell clients, or can only tell their own addresses."""
+        return self._names("client.advertised") or self._names("peer.client")
+
     def unused(self) -> list[str]:
         """Placeholders that it was given and stand nowhere in it: what they are for will not be
         there. No error: a program may know where to listen from elsewhere."""
-        text = self.model_dump_json()
         given = [f"{link}.bind" for link in self.links]
         if self.coordination == "zookeeper":
             given += ["zookeeper", "session-timeout-ms"]
-        return [name for name in given if not re.search(rf"{{{{\s*{re.escape(name)}\b", text)]
+        given += ["metrics.bind"] if self.metrics else []
+        return [name for name in given if not self._names(name)]
+
+    def _names(self, placeholder: str) -> bool:
+        return bool(re.search(rf"{{{{\s*{re.escape(placeholder)}\b", self.model_dump_json()))
 
 
 Place = tuple[str | int, ...]
@@ -289,6 +347,7 @@ CONTRADICTION: Final = "contradiction"
 RESERVED: Final = frozenset(
     {"node", "nodes", "name", "dir", "home", "here", "java", "python", "zookeeper", "peer"}
     | {"cluster-id", "session-timeout-ms", "client", "inter-broker", "control"}
+    | {"metrics"}
 )
 
 

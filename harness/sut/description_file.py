@@ -9,6 +9,7 @@ most `MOST_BYTES`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -251,9 +252,10 @@ def wrong_placeholders(description: Description) -> Iterator[Wrong]:
     if "single" in description.planes and "control" in always:
         always.remove("control")  # a text for all planes can name only what is there in all
     zookeeper = description.coordination == "zookeeper"
-    known = dict.fromkeys([*names_of(always, zookeeper=zookeeper), *description.find], "")
+    names = partial(names_of, zookeeper=zookeeper, metrics=description.metrics is not None)
+    known = dict.fromkeys([*names(always), *description.find], "")
     own = {**known, **dict.fromkeys(description.lists, "")}
-    dual = {**own, **dict.fromkeys(names_of(description.links, zookeeper=zookeeper), "")}
+    dual = {**own, **dict.fromkeys(names(description.links), "")}
     peers = {**known, **dict.fromkeys(peer_names(always), "")}
     texts: list[tuple[Place, str, Mapping[str, str]]] = [
         (("lists", name, "each"), peer.each, peers) for name, peer in description.lists.items()
@@ -265,9 +267,9 @@ def wrong_placeholders(description: Description) -> Iterator[Wrong]:
     for path, file in description.files.items():
         if file.text is not None:
             texts.append((("files", path, "text"), file.text, own))
-        for field, names in (("properties", own), ("single", own), ("dual", dual)):
+        for field, of_it in (("properties", own), ("single", own), ("dual", dual)):
             properties = getattr(file, field) or {}
-            texts += [(("files", path, field, n), text, names) for n, text in properties.items()]
+            texts += [(("files", path, field, n), text, of_it) for n, text in properties.items()]
     if description.log_dir is not None:
         texts.append((("log_dir",), description.log_dir, own))
     for place, text, values in texts:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from faults.protocol import Capability, Link
 from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role, SetupError
 from harness.sut.broker_properties import broker_properties, render
-from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
+from harness.sut.protocol import ClockTie, GaugesPage, NodeLayout, Planes, Ports, SupportLayout
 from harness.sut.trace_file import read_trace
 from nodes.config import CONFIGS
 from nodes.mutants import MUTANTS
@@ -90,13 +90,13 @@ class DualPlaneServer:
     def log_dir(self, layout: NodeLayout) -> Path:
         return layout.dir / "data"
 
-    def mbeans_url(self, layout: NodeLayout) -> str | None:
+    def gauges_page(self, layout: NodeLayout) -> GaugesPage | None:
         try:
             said = (self.log_dir(layout) / _METRICS_URL).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
         port = urlsplit(said.strip()).port
-        return f"http://{layout.direct[Link.CLIENT].host}:{port}/mbeans"
+        return GaugesPage(url=f"http://{layout.direct[Link.CLIENT].host}:{port}/mbeans")
 
     def evidence(self, layout: NodeLayout, clock: ClockTie) -> Iterator[Mapping[str, Any]]:
         return read_trace(layout.dir / _TRACE)

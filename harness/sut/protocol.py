@@ -154,10 +154,12 @@ class Limits:
     """The lowest id; the others follow it. None: whichever, see `first_node_of`."""
     replicates: bool = True
     """Whether a topic's replicas lie where they were asked for."""
+    advertises: bool = True
+    """Whether it tells clients the addresses that it is given for that, and not its own."""
     takes_configs: bool = True
     """Whether it knows Kafka's names of broker configs."""
-    host_only: bool = False
-    """Whether it runs as processes on this host alone."""
+    runtime: Literal["process", "docker"] | None = None
+    """Where alone it runs: as processes on this host, or in containers."""
     state: Literal["store", "clients"] = "store"
     """Where its state can be asked for: in what it keeps it in, or only of brokers, as any client
     may."""
@@ -261,13 +263,22 @@ class KnowsConfigs(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaugesPage:
+    """Where a node serves its metrics over HTTP."""
+
+    url: str
+    samples: Mapping[str, str] | None = None
+    """In Prometheus' text format: by Kafka's name of a gauge its sample, with labels or without.
+    None: one JSON object, MBean name -> attribute -> value."""
+
+
 @runtime_checkable
-class ServesMBeans(Protocol):
+class ServesGauges(Protocol):
     """A system whose nodes can be asked for their metrics."""
 
-    def mbeans_url(self, layout: NodeLayout) -> str | None:
-        """Where a running node serves one JSON object, MBean name -> attribute -> value; None: it
-        serves none."""
+    def gauges_page(self, layout: NodeLayout) -> GaugesPage | None:
+        """Of a running node; None: it serves none."""
         ...
 
 

@@ -3,6 +3,7 @@
     node, nodes, name, dir          its id, how many there are, its process name, its folder
     <link>.bind, .advertised        host:port that it binds, and that it must tell others (a proxy)
     <link>.direct                   host:port of the listener itself, past the proxy
+    metrics.bind                    host:port at which it serves metrics, where its file has some
     each of these with .host, .port the two apart
     zookeeper                       host:port/chroot through the node's own proxy
     cluster-id                      22 characters, the same for all nodes of a cluster
@@ -75,11 +76,12 @@ def joined(each: str, join: str, peers: Iterable[Mapping[str, str]]) -> str:
     return join.join(fill(each, values) for values in peers)
 
 
-def names_of(links: Iterable[str], *, zookeeper: bool) -> list[str]:
+def names_of(links: Iterable[str], *, zookeeper: bool, metrics: bool = False) -> list[str]:
     """Every placeholder that a text of a node may hold, before what its file names itself."""
     plain = ["node", "nodes", "name", "dir", "home", "here", "java", "python"]
     plain += ["cluster-id", "session-timeout-ms", *(["zookeeper"] if zookeeper else [])]
     ways = [f"{link}.{way}" for link in links for way in ("bind", "advertised", "direct")]
+    ways += ["metrics.bind"] if metrics else []
     return [*plain, *(name for way in ways for name in _three(way))]
 
 

@@ -55,9 +55,17 @@ def test_a_description_is_checked_and_says_what_it_can_play(
     code, out, _ = biplane("adapter", "check", str(file))
     assert (code, out.count("was not found")) == (0, 1)
     assert "'broker' was not found (no-such-broker on PATH); make it" in out
-    file.write_text("adapter: 1\nname: mine\nstart: {argv: [x, '{{ client.bind.port }}']}\n")
+    own = "adapter: 1\nname: mine\nstart: {argv: [x, '{{ client.bind.port }}'MORE]}\n"
+    file.write_text(own.replace("MORE", ""))
+    code, out, _ = biplane("adapter", "check", str(file))
+    assert (code, out.count("note"), out.count("not given {{client.advertised}}")) == (0, 1, 1)
+    file.write_text(own.replace("MORE", ", '{{client.advertised}}'"))
     code, out, _ = biplane("adapter", "check", str(file))
     assert (code, "note" in out) == (0, False)
+    boxed = own.replace("argv", "image: a/b:1, argv").replace("MORE", ", '{{client.advertised}}'")
+    file.write_text(boxed)
+    code, out, _ = biplane("adapter", "check", str(file))
+    assert "  yes  lone-broker, not judged: " in out
     file.write_text("adapter: 1\nname: Mine\n")
     code, _, err = biplane("adapter", "check", str(file))
     assert code == 254

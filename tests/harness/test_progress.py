@@ -49,8 +49,13 @@ def test_a_log_has_each_step_once() -> None:
     with show_progress(log) as shown:
         for left in (3, 2, 1):
             shown("mixture a 1/2", f"chaos, {left} s left")
+            if left > 1:
+                shown("mixture a 1/2", "kill: injected")
         shown("mixture a 1/2", "healing")
+        shown("mixture a 2/2", "chaos, 3 s left")
     assert [line.partition("] ")[2] for line in log.getvalue().splitlines()] == [
         "mixture a 1/2: chaos",
+        "mixture a 1/2: kill: injected",
         "mixture a 1/2: healing",
+        "mixture a 2/2: chaos",
     ]

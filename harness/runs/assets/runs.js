@@ -5,7 +5,7 @@
   const { figures, rows } = JSON.parse(document.getElementById("data").textContent);
   const byName = Object.fromEntries(figures.map((figure) => [figure.name, figure]));
   const filters = ["scenario", "arm", "system", "verdict", "profile", "host_class"];
-  const PAGE = 100, MOST_SERIES = 12;
+  const PAGE = 100, MOST_SERIES = 12, FEW = 2;
   const element = (id) => document.getElementById(id);
   const state = { sort: "at", down: true, shown: PAGE, picked: [] };
 
@@ -86,6 +86,10 @@
     { name: "commit", says: "commit", cell: (row) => row.commit.slice(0, 10) + (row.commit.endsWith("+") ? "+" : "") },
     { name: "system", says: "system" },
   ];
+  const few = (said) => [
+    make("div", {}, said.slice(0, FEW).join(", ")),
+    said.length > FEW ? make("details", {}, make("summary", {}, `${said.length - FEW} more`), said.slice(FEW).join(", ")) : null,
+  ];
   const valueOf = (row, name) => (name in row ? row[name] : row.figures[name]);
   const sorted = (found) => {
     const sign = state.down ? -1 : 1;
@@ -113,7 +117,7 @@
       make("td", {}, row.report ? make("a", { href: row.report }, "report") : "–"),
       ...columns.map((column) => make("td", { class: column.figure ? "num" : null },
         column.cell ? column.cell(row) : row[column.name])),
-      make("td", { class: "says small" }, [...row.broken, ...row.mutants.map((name) => "planted: " + name)].join(", ")),
+      make("td", { class: "says small" }, ...few(row.broken), ...few(row.mutants.map((name) => "planted: " + name))),
     ));
     for (const [index, row] of sorted(found).slice(0, state.shown).entries()) {
       lines[index].querySelector("input").checked = state.picked.includes(row);
@@ -211,8 +215,10 @@
       for (let power = -4; power < 8; power++) ticks.push(...steps.map((step) => step * 10 ** power));
     }
     const axis = { gridcolor: colour("grid"), linecolor: colour("line"), zeroline: false };
+    const height = 340 + 20 * lines.length;
+    place.style.height = height + "px"; // which it is given when the window changes
     Plotly.react(place, data, {
-      height: 340 + 20 * lines.length, margin: { t: 10, r: 10, l: 60, b: 40 + 20 * lines.length }, hovermode: "closest",
+      height, margin: { t: 10, r: 10, l: 60, b: 40 + 20 * lines.length }, hovermode: "closest",
       font: { family: "inherit", size: narrow ? 11 : 12.5, color: colour("fg") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: true,
       legend: { orientation: "v", x: 0, xanchor: "left", y: 0, yanchor: "bottom", yref: "container" },

@@ -69,7 +69,7 @@ class ExternalSystem:
             nodes=len(form.ids),
             first_node=form.ids[0],
             takes_configs=False,
-            host_only=True,
+            runtime="process",
             state="clients" if form.zookeeper is None else "store",
             leaders="shown",
             read_as_consumer=form.final_read_as == "consumer",

@@ -5,16 +5,18 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from faults.protocol import Link, PartitionState
 from harness.cluster.ask import NoAnswer
 from harness.cluster.errors import StateUnreadable
-from harness.cluster.gauges import compared, read, truth
+from harness.cluster.gauges import OF_REPLICAS, compared, read, truth
 from harness.runtime.protocol import Address
+from harness.sut.description import GaugeName
 from harness.sut.dualplane import DualPlaneServer
+from harness.sut.protocol import GaugesPage
 from nodes.metrics import Metrics
 from nodes.metrics_server import MetricsServer
 
@@ -113,13 +115,13 @@ def test_a_nodes_metrics_over_http(tmp_path: Path) -> None:
     metrics.counter("kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec").mark()
     address = {Link.CLIENT: Address("127.0.0.1", 1)}
     layout: Any = SimpleNamespace(dir=tmp_path, direct=address)
-    assert DualPlaneServer().mbeans_url(layout) is None
+    assert DualPlaneServer().gauges_page(layout) is None
     (tmp_path / "data").mkdir()
     server = MetricsServer(metrics, 0, "0.0.0.0", url_file=tmp_path / "data" / "metrics.url")
     try:
-        url = DualPlaneServer().mbeans_url(layout)
-        assert url == f"http://127.0.0.1:{server.port}/mbeans"
-        told = read(url)
+        page = DualPlaneServer().gauges_page(layout)
+        assert page == GaugesPage(url=f"http://127.0.0.1:{server.port}/mbeans")
+        told = read(page)
         assert told[REPLICAS + "LeaderCount"] == 2
         assert told[REPLICAS + "PartitionCount"] is None
     finally:
@@ -130,4 +132,44 @@ def test_nobody_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(NoAnswer):
-        read(f"http://127.0.0.1:{port}/mbeans")
+        read(GaugesPage(url=f"http://127.0.0.1:{port}/mbeans"))
+
+
+def test_a_page_for_prometheus(tmp_path: Path) -> None:
+    metrics = Metrics()
+    metrics.gauge(REPLICAS + "LeaderCount", lambda: 2)
+    metrics.gauge(CONTROLLER + "OfflinePartitionsCount", lambda: 3)
+    for topic, size in (("a", 1), ("b", 4)):
+        metrics.gauge(f"kafka.log:type=Log,name=Segments,topic={topic},kind=x", lambda n=size: n)
+    server = MetricsServer(metrics, 0, "127.0.0.1", url_file=tmp_path / "metrics.url")
+
+    def page(**samples: str) -> GaugesPage:
+        return GaugesPage(url=f"http://127.0.0.1:{server.port}/metrics", samples=samples)
+
+    try:
+        told = read(
+            page(
+                LeaderCount="kafka_server_replicamanager_leadercount",
+                PartitionCount='kafka_log_log_segments{topic="b"}',
+                GlobalPartitionCount='kafka_log_log_segments{kind="x"}',
+                OfflinePartitionsCount="kafka_controller_kafkacontroller_offlinepartitionscount",
+            )
+        )
+        assert told == {
+            REPLICAS + "LeaderCount": 2,
+            REPLICAS + "PartitionCount": 4,
+            CONTROLLER + "GlobalPartitionCount": 5,
+            CONTROLLER + "OfflinePartitionsCount": 3,
+        }
+        for absent in ("no_such", 'kafka_log_log_segments{topic="c"}', "not a sample{"):
+            with pytest.raises(NoAnswer):
+                read(page(LeaderCount=absent))
+    finally:
+        server.close()
+
+
+def test_a_description_may_name_each_gauge_that_has_a_truth() -> None:
+    true = [name for broker in (2, 3) for name, _ in truth(view(*LAGGING), broker, 1)]
+    assert {name.rpartition("=")[2] for name in true} == set(get_args(GaugeName))
+    of_replicas = {n.rpartition("=")[2] for n in true if n.startswith(REPLICAS)}
+    assert of_replicas == OF_REPLICAS

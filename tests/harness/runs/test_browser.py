@@ -23,6 +23,8 @@ from harness.report import write as write_report
 from harness.runs import live_page, serve
 from harness.runs.index import refresh
 from harness.runs.page import write
+from harness.soak.account import Account, Round
+from harness.soak.page import write as write_soak
 from tests.harness.report.conftest import finished_run
 from tests.harness.report.test_first_witness import violation
 from tests.harness.report.test_page import results
@@ -102,7 +104,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("browser") / "store"
     made.mkdir()
     nightly(made, since=24)
-    a_run(made, 31, scenario="zombie-controller", broken=[(DUAL, "fencing", "stale-epoch")])
+    rules = ["stale-epoch", *(f"the-next-rule-of-that-promise-{n}" for n in range(16))]
+    broken = [(DUAL, "fencing", rule) for rule in rules]
+    a_run(made, 31, scenario="zombie-controller", broken=broken)
     write(made, refresh(made).rows)
     return made
 
@@ -141,6 +145,15 @@ def test_the_page_of_runs(look: Look, store: Path) -> None:
         page.locator("#table input").nth(n).check()
     assert page.locator("#comparison tbody tr").count() > 9
     is_sound(page, 1)
+    heights = page.locator("#table tbody tr").evaluate_all(
+        "rows => rows.map((row) => row.getBoundingClientRect().height)"
+    )
+    assert max(heights) < 3 * min(heights), "who broke many rules does not push the others away"
+    picture = page.locator("#plot-trend .main-svg").first.bounding_box()
+    below = page.locator("#plot-says").bounding_box()
+    assert picture is not None
+    assert below is not None
+    assert picture["y"] + picture["height"] <= below["y"], "also in a window that was another size"
 
 
 def test_what_is_chosen_stands_in_the_address(look: Look, store: Path) -> None:
@@ -218,6 +231,34 @@ def test_a_report_alone_says_what_it_lacks(
     whole = look(write_report(red.parent, standalone=True))
     assert whole.locator(".plot .main-svg").count() >= 3
     write_report(red.parent)
+
+
+def test_a_sound_report(look: Look, finished_run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "store" / "acks1-truncation" / "r1"
+    shutil.copytree(finished_run, folder)
+    (folder / "results.json").write_text(json.dumps({**results(), "verdict": "valid"}))
+    page = look(write_report(folder))
+    assert page.inner_text("h1").endswith("Valid")
+    is_sound(page, 2)
+
+
+def test_a_soak(look: Look, tmp_path: Path) -> None:
+    figures = {arm: {"control_p99_ms": 8.0, "avoidable_loss": 0.0} for arm in (SINGLE, DUAL)}
+    verdicts = ("valid", "unknown", "invalid")
+    rounds = [
+        Round(number=n, scenario="mixture", seed=n, verdict=verdict, seconds=99.0,
+              reasons=["fencing: 2 x stale-epoch"], path=f"mixture/r{n}", figures=figures)
+        for n, verdict in enumerate(verdicts, 1)
+    ]  # fmt: skip
+    account = Account(
+        scenarios=["mixture"], seed=1, limit_s=3600.0, most_rounds=None, keep=3,
+        started_at_ms=0, rounds=rounds, ended="round 3 is invalid",
+    )  # fmt: skip
+    folder = tmp_path / "soak" / "s1"
+    folder.mkdir(parents=True)
+    page = look(write_soak(account, folder, tmp_path))
+    assert page.locator("#rounds tbody tr").count() == 6
+    is_sound(page, 0)
 
 
 FOUND = {"what": "finding", "promise": "fencing", "rule": "stale", "arm": "a", "trial": 0,

@@ -231,6 +231,28 @@ def test_what_it_is_too_little_for_is_skipped_by_name(
         arms_of(SCENARIOS["request-flood"], settings)
 
 
+def test_in_an_image_it_has_what_is_found_here_and_runs_there_alone(
+    whole: DescribedSystem, tmp_path: Path
+) -> None:
+    assert whole.node_spec(layout(tmp_path, Planes.DUAL), Planes.DUAL, {}).software is None
+    argv = ["{{lib}}/run", "{{client.advertised}}"]
+    text = f"adapter: 1\nname: box\nstart: {{image: a/b:1, argv: {argv}}}\n"
+    box = system(tmp_path, text + "find: {lib: {any_of: [./lib], mend: x}}\nversion: v7\n")
+    box._have = lambda image: pytest.fail(image) if image != "a/b:1" else None  # type: ignore[method-assign]
+    spec = box.node_spec(layout(tmp_path, Planes.SINGLE), Planes.SINGLE, {})
+    assert spec.software is not None
+    assert (spec.software.image, spec.software.version) == ("a/b:1", "v7")
+    assert spec.mounts == (tmp_path / "lib",)
+    scenario = SCENARIOS["lone-broker"]
+    for runtime in ("process", "docker"):
+        settings = Settings.of(sut=f"file:{tmp_path}/mine.yaml", runtime=runtime, seed=1)
+        if runtime == "docker":
+            assert [arm.label for arm in arms_of(scenario, settings)] == ["box-single"]
+        else:
+            with pytest.raises(Skipped, match="runs in containers alone"):
+                arms_of(scenario, settings)
+
+
 def test_nobody_aims_at_a_controller_that_nobody_knows_for_certain(tmp_path: Path) -> None:
     """Any broker of KRaft's names any broker to its clients."""
     text = "adapter: 1\nname: box\nlinks: [client, inter-broker, control]\nplanes: [dual]\n"

@@ -104,6 +104,17 @@ def test_the_least_that_there_may_be() -> None:
         ("ready: {ports: [control]}\n", 5, "ready.ports[0]", "'control' is not among 'links'"),
         ("stop: {signal: KILL}\n", 5, "stop.signal", "allowed: 'TERM', 'INT'"),
         ("evidence: {kind: kafka-logs}\n", 5, "evidence", "'release' goes with"),
+        ("metrics: {gauges: {LeaderCount: x}}\n", 5, "metrics", "needs coordination zookeeper"),
+        ("metrics: {gauges: {Leaders: x}}\n", 5, "metrics.gauges.Leaders", "LeaderCount"),
+        ("metrics: {gauges: {}}\n", 5, "metrics.gauges", "1"),
+        ("files:\n  x: {text: '{{metrics.bind}}'}\n", 6, "files.x.text", "is no placeholder"),
+        ("  image: a/b:1\n", 5, "start.image", "needs {{client.advertised}}"),
+        (
+            "  image: a/b:1\n  env: {J: '{{java}}'}\n",
+            5,
+            "start.image",
+            "{{java}} is this machine's",
+        ),
         (
             "evidence: {kind: kafka-logs, release: 3.9.2}\n",
             5,
@@ -123,6 +134,16 @@ def test_what_a_file_asks_for_and_never_uses_is_named() -> None:
     coordinated = LEAST + "coordination: zookeeper\nfiles:\n  x: {text: 'a {{ zookeeper }}'}\n"
     assert parse(LEAST).unused() == ["client.bind"]
     assert parse(coordinated).unused() == ["client.bind", "session-timeout-ms"]
+    served = coordinated + "metrics: {gauges: {LeaderCount: x}}\n"
+    assert parse(served).unused() == ["client.bind", "session-timeout-ms", "metrics.bind"]
+
+
+def test_who_is_given_no_address_to_advertise_tells_its_own() -> None:
+    text = LEAST + "files:\n  x: {text: '{{client.advertised.port}}'}\n"
+    listed = LEAST + "lists:\n  all: {each: '{{peer.client}}'}\n"
+    assert not parse(LEAST).advertises
+    assert parse(text).advertises
+    assert parse(listed).advertises
 
 
 def test_a_control_listener_is_no_placeholder_where_not_all_planes_have_one() -> None:
