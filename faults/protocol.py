@@ -366,6 +366,11 @@ class Context(Protocol):
         where it has none to be asked for. ``occasion``: the fault's id; once for each."""
         ...
 
+    def record_plane_metrics(self, node: int, occasion: str) -> None:
+        """Writes down what the broker's metrics say of its planes and their requests, as often as
+        called; nothing where it has none to be asked for. ``occasion``: the fault's id."""
+        ...
+
     def record_moves(self, occasion: str) -> None:
         """Writes down which topics the controller lists as being moved, beside those that are;
         nothing where it cannot be asked, or nobody else knows. ``occasion``: as above."""

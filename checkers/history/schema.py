@@ -332,6 +332,19 @@ _KINDS: Final = (
             "requests": "int64",
         },
     ),
+    Kind(
+        "plane_metric",
+        "What a broker's metrics said of a plane, or of all its requests, while a fault loaded "
+        "it; read between `from_t` and `t`; `error` when it gave no answer.",
+        {
+            "name": "string",  # the fault's id
+            "from_t": "int64",
+            "mbean": "string",  # its whole name; a plane's begins with ControlPlane, or does not
+            "attribute": "string",  # Value, Count, 50thPercentile
+            "value": "string",  # a number as JMX shows it; null: NaN
+            "error": "string",
+        },
+    ),
     # ---- the cluster's own state changes -------------------------------------------------------
     Kind(
         "leadership",

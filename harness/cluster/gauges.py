@@ -126,10 +126,15 @@ def _of_cluster(states: Sequence[PartitionState], live: set[int]) -> Iterator[tu
 
 def read(url: str) -> Gauges:
     """Raises `NoAnswer`."""
+    values = {name: attributes.get("Value") for name, attributes in read_page(url).items()}
+    return {name: None if v is None else int(v) for name, v in values.items()}
+
+
+def read_page(url: str) -> Mapping[str, Mapping[str, float | None]]:
+    """MBean name -> attribute -> value, None where it is NaN. Raises `NoAnswer`."""
     try:
         with urlopen(url, timeout=_TIMEOUT_S) as answer:
-            page = json.load(answer)
+            page: Mapping[str, Mapping[str, float | None]] = json.load(answer)
     except (OSError, HTTPException, ValueError) as error:
         raise NoAnswer(f"{url}: {error}") from error
-    values = {name: attributes.get("Value") for name, attributes in page.items()}
-    return {name: None if v is None else int(v) for name, v in values.items()}
+    return page

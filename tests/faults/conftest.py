@@ -257,6 +257,9 @@ class FakeContext:
         in_sync = [frozenset(state.isr) for state in self.view.partitions("t")]
         self.cluster.calls.append(("record_gauges", node, occasion, in_sync[0]))
 
+    def record_plane_metrics(self, node: int, occasion: str) -> None:
+        self.cluster.calls.append(("record_plane_metrics", node, occasion))
+
     def record_moves(self, occasion: str) -> None:
         replicas = {key: state.replicas for key, state in self.cluster.states.items()}
         self.cluster.calls.append(("record_moves", occasion, replicas))
