@@ -5,8 +5,9 @@ that is there already, more replicas than there are brokers, one broker twice, n
 partitions that go, moves to brokers that never were. The controller refuses each with an error of
 its own; any other broker says that it is none, or refuses as well. Of one request the end is
 missing: nobody can read it, and its connection is ended (Kafka's Processor.processException).
-One is sent at once with a fetch that waits for more than there is, and behind it: on a connection a
-broker answers in the order in which it was asked (Kafka's SocketServer mutes it meanwhile).
+One is sent behind a fetch that waits for more than there is, once in the same packet and once a
+moment later: on a connection a broker answers in the order in which it was asked (Kafka's
+SocketServer mutes it meanwhile, so that the later one lies in the socket).
 Nothing changes, so it can be asked for all the while, whatever else goes on. Each is an
 `admin_request` row with the error that is ``wanted`` of the controller, and none may be `ok`; what
 is never answered shows as well, since others to the same broker are.
@@ -35,6 +36,8 @@ OUT_OF_TURN: Final = "out-of-turn"
 """Why there is no answer to go by: it came before that of what was asked before."""
 BEHIND_MS: Final = 300
 """So long waits the fetch that a request is behind, where its broker leads the partition."""
+LATER_NS: Final = 30_000_000
+"""So long after the fetch it is sent, where it is not sent with it: both are not read in one go."""
 _FETCH: Final = (ApiKey.FETCH, 4)
 _NEVER_THERE: Final = 2**31 - 1
 _FETCHED: Final = 1
@@ -46,7 +49,7 @@ _APPEND: Final = 2
 class Impossible(NamedTuple):
     """``fields``: of the request, given a topic that exists, with a partition 0; ``errors``: of its
     answer; ``lacks``: so many bytes of its end are left out; ``behind``: a fetch that waits is sent
-    before it, at once."""
+    before it, at once; ``later``: a moment before it."""
 
     says: str
     api: ApiKey
@@ -56,10 +59,15 @@ class Impossible(NamedTuple):
     errors: Callable[[Any], Iterable[int]]
     lacks: int = 0
     behind: bool = False
+    later: bool = False
 
-    def frame(self, topic: str, client_id: str) -> bytes:
+    def frames(self, topic: str, client_id: str) -> tuple[bytes, bytes]:
+        """What is sent at once, and what a moment later."""
         own = self._own(topic, client_id)
-        return _waiting_fetch(topic, client_id) + own if self.behind else own
+        if not self.behind:
+            return own, b""
+        fetch = _waiting_fetch(topic, client_id)
+        return (fetch, own) if self.later else (fetch + own, b"")
 
     def _own(self, topic: str, client_id: str) -> bytes:
         entity = build(request_class(self.api, self.version), **self.fields(topic))
@@ -217,6 +225,16 @@ IMPOSSIBLE: Final = (
         behind=True,
     ),
     Impossible(
+        "the end of no topic, a moment after a fetch",
+        ApiKey.DELETE_TOPICS,
+        3,
+        3,
+        lambda _: {"topic_names": [NEVER_MADE], "timeout": _TIMEOUT_MS},
+        _of_responses,
+        behind=True,
+        later=True,
+    ),
+    Impossible(
         "half a request",
         ApiKey.DELETE_RECORDS,
         0,
@@ -245,6 +263,8 @@ class _Asked:
     op: int
     invoke_t: int
     what: Impossible
+    later: bytes = b""
+    """What is to be sent yet."""
     after_fetch: bool = False
     """Of what is behind a fetch: that was answered."""
     out_of_turn: bool = False
@@ -254,7 +274,7 @@ class _Asked:
 class RefusedAsker(AskEach):
     def __init__(self, spec: WorkloadSpec, params: Params) -> None:
         super().__init__(spec, params)
-        self._frames = [one.frame(params.topic, spec.process) for one in IMPOSSIBLE]
+        self._frames = [one.frames(params.topic, spec.process) for one in IMPOSSIBLE]
         self._ops = 0
         self._turns: Counter[int] = Counter()
         """By broker: each is asked for all of it."""
@@ -262,12 +282,19 @@ class RefusedAsker(AskEach):
     def ask(self, channel: Channel) -> None:
         number = self._turns[channel.node] % len(IMPOSSIBLE)
         self._turns[channel.node] += 1
-        asked = _Asked(self._ops, time.monotonic_ns(), IMPOSSIBLE[number])
+        at_once, later = self._frames[number]
+        asked = _Asked(self._ops, time.monotonic_ns(), IMPOSSIBLE[number], later)
         self._ops += 1
         about = self._about(channel, asked)
         self.recorder.invoke("admin_request", asked.op, asked.invoke_t, **about)
         answers = 2 if asked.what.behind else 1
-        self._links.send(channel, self._frames[number], asked, answers=answers)
+        self._links.send(channel, at_once, asked, answers=answers)
+
+    def waits(self, channel: Channel, now: int) -> None:
+        asked: _Asked = channel.tag
+        if asked.later and now - asked.invoke_t >= LATER_NS:
+            later, asked.later = asked.later, b""
+            self._links.send_more(channel, later)
 
     def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         what = channel.tag.what

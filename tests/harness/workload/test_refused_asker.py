@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.workload.refused_asker import IMPOSSIBLE, Params, RefusedAsker
+from harness.workload.refused_asker import IMPOSSIBLE, LATER_NS, Params, RefusedAsker
 from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import WireError, build, encode_response, parse_body, parse_header
@@ -38,6 +38,9 @@ class _Sent:
         assert answers == (2 if tag.what.behind else 1)
         self.frames.append(frame)
         channel.tag = tag
+
+    def send_more(self, channel: Any, frame: bytes) -> None:
+        self.frames.append(frame)
 
 
 @pytest.fixture
@@ -160,6 +163,23 @@ def test_answers_come_in_the_order_of_the_requests(asker: Any, turn: str) -> Non
         assert (came_of, fields["error"]) == ("fail", what.wanted)
     else:
         assert (came_of, fields["failure"]) == ("info", "out-of-turn")
+
+
+def test_the_later_one_is_sent_a_moment_after_the_fetch(asker: Any) -> None:
+    channel = SimpleNamespace(node=1, tag=None)
+    while channel.tag is None or not channel.tag.what.later:
+        asker.ask(channel)
+    frames, asked = asker._links.frames, channel.tag
+    sent = len(frames)
+    assert parse_header(frames[-1][4:]).api_key == ApiKey.FETCH
+    asker.waits(channel, asked.invoke_t + LATER_NS - 1)
+    assert len(frames) == sent
+    for _ in range(2):  # once
+        asker.waits(channel, asked.invoke_t + LATER_NS)
+    assert [parse_header(f[4:]).api_key for f in frames[sent:]] == [asked.what.api]
+    own = answer(asked.what.api, asked.what.version, asked.what.wanted)
+    asker.answered(channel, own, 5)
+    assert asker.recorder.done[-1][1]["failure"] == "out-of-turn"
 
 
 def test_what_is_lost_behind_a_fetch_is_told_once(asker: Any) -> None:
