@@ -47,7 +47,7 @@ STOPPED = "pause"
 PAIRED = "paired"
 TRICKLED = "trickled"
 ALONE = "alone"
-FETCHED_BYTES = 1000
+FETCHED_BYTES = 2000
 """Of a partition a fetch brings so much, a few records."""
 TRICKLED_PER_S = 100.0
 """Many more than that: a follower asks less than three times a second then."""
