@@ -123,6 +123,7 @@ class KafkaServer:
             api_name=_api_name,
             error_name=_error_name,
             apis=SUPPORTED,
+            rules=rules,
             now_ns=self._now_ns,
         )
         self._on_stop("sockets", sockets.stop_processing_requests)

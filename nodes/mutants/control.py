@@ -352,4 +352,22 @@ CONTROL: Final = (
         rule="not-accepted",
         breaks={"asks_again_who_has_not_heard": no},
     ),
+    Mutant(
+        name="answer-out-of-turn",
+        says="a connection is read on while its request is under way, so that answers overtake",
+        stands_for="KAFKA-5494: requests in flight on a connection are handled in order",
+        scenario="reassignment",
+        found_by="administration",
+        rule="answered-out-of-turn",
+        breaks={"mutes_who_waits": no},
+    ),
+    Mutant(
+        name="measure-the-other-plane",
+        says="the control plane's metrics show the data plane's queue, handlers and threads",
+        stands_for="KIP-291: what an operator sees of a control plane that is starved",
+        scenario="request-flood",
+        found_by="planes",
+        rule="plane-metric-otherwise",
+        breaks={"measures_own_plane": no},
+    ),
 )
