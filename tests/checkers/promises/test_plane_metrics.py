@@ -93,11 +93,14 @@ WRONG: dict[str, dict[str, Any]] = {
     "control requests are not counted": {"requestLeaderAndIsrversion7": 3},
     "control requests are counted twice": {"requestLeaderAndIsrversion7": 81},
     "a flood that waits for nothing": {"QueueTimeMsrequestProduce": 20},
+    "and for seconds that are none": {"QueueTimeMsrequestProduce": 800_000},
+    "the control plane's queue is full": {"nameControlPlaneRequestQueue": 20},
     "the controller's wait as long as the flood's": {"QueueTimeMsrequestLeaderAndIsr": 800},
     "one plane, and its queue": {"planes": "single", "nameRequestQueueSize": 0},
 }
 LAWFUL: dict[str, dict[str, Any]] = {
     "as asked": {},
+    "one waits": {"nameControlPlaneRequestQueue": 1, "until": 19_852},
     "one plane": {"planes": "single"},
     "a queue that was just being emptied": {"nameRequestQueueSize": 300},
     "a busy machine": {"nameControlPlaneRequestHandler": 36e9, "nameControlPlaneNetwork": 0.6},
@@ -138,5 +141,9 @@ def test_no_answer_is_no_metric(spark: Any) -> None:
     story = told(nameRequestQueueSize=0)
     for row in story.rows["plane_metric"]:
         row |= {"error": "timed out", "value": None}
-    outcome = check(story.history(spark))
-    assert not outcome.findings
+    none = told()
+    del none.rows["plane_metric"]
+    for one in (story, none):
+        outcome = check(one.history(spark))
+        assert not outcome.findings
+        assert any("told any" in why for why in outcome.not_judged)
