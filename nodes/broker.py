@@ -170,7 +170,8 @@ class KafkaServer:
         self._before("logs", "controller", controller.shutdown)
         self._disks.start(partial(_take_out, replica_manager, zk, config.broker_id))
         of_broker = partial(_change_settings, config, zk, logs, controller)
-        changes = ConfigChanges(zk, partial(_reconfigure, replica_manager, controller, of_broker))
+        reconfigure = partial(_reconfigure, replica_manager, controller, of_broker)
+        changes = ConfigChanges(zk, reconfigure, rules=rules)
         changes.startup()
         self._on_stop("config changes", changes.shutdown)
         apis = KafkaApis(

@@ -7,6 +7,9 @@ speaks to the brokers, in the name of the true controller: requests for its form
 be refused with STALE_BROKER_EPOCH, and those with leader epochs from before with
 STALE_CONTROLLER_EPOCH (LeaderAndIsr) or FENCED_LEADER_EPOCH (StopReplica), by every broker on
 either plane. A controller epoch of the past comes with the news of the past: leaders as they were.
+
+With its session a broker's watches are gone, too. Once it is back a topic of which each broker
+leads a partition, and nobody else has any, is given another setting: all must go by it.
 """
 
 from __future__ import annotations
@@ -35,19 +38,49 @@ TOPIC = "orphaned"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 7500
+BACK_MS = 1000
+"""After it was let go, who was stopped has a session again, most often."""
+RESET = "reset"
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
-    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+    return [
+        Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
+        Topic(name=RESET, assignment=spread(len(stage.nodes), stage.nodes, 1)),
+    ]
 
 
-def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0)
+def _workloads(stage: Stage) -> Sequence[Role]:
+    return [
+        *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
+        Role(
+            role="producer",
+            process="producer-reset",
+            params={
+                "topics": {RESET: len(stage.nodes)},
+                "acks": 1,
+                "rate_per_s": 10.0,
+                "first_value": 3_000_000_000,
+            },
+        ),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    entries: list[Entry] = []
+    entries = [
+        Entry(
+            id="reset",
+            fault="alter-topic",
+            at_ms=300 + SESSION_TIMEOUT_MS + 800 + BACK_MS,
+            duration_ms=100,
+            after="away-0",
+            params={
+                "topic": RESET,
+                "configs": [f"{name}={value}" for name, value in LOG_APPEND_TIME.items()],
+            },
+        )
+    ]
     for turn in rounds(profile, ROUND_MS):
         at_ms = turn * ROUND_MS + 300
         entries += [

@@ -30,6 +30,11 @@ def appends_per_batch() -> int:
     return 1
 
 
+def looks_for_what_it_missed() -> bool:
+    """With a new session a broker reads what changed while it had none, and watches it again."""
+    return True
+
+
 def checks_controller_znode() -> bool:
     """A controller writes on condition that the znode of the controller epoch still has the version
     that its own election left there (KAFKA-6082)."""
@@ -477,6 +482,7 @@ class Rules:
     looks_at_all_who_wait: Callable[[], bool] = looks_at_all_who_wait
     ack_wait_ms: Callable[[int], int] = ack_wait_ms
     halts_without_disks: Callable[[], bool] = halts_without_disks
+    looks_for_what_it_missed: Callable[[], bool] = looks_for_what_it_missed
     mutes_who_waits: Callable[[], bool] = planes.mutes_who_waits
     measures_own_plane: Callable[[], bool] = planes.measures_own_plane
 

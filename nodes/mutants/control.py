@@ -370,4 +370,13 @@ CONTROL: Final = (
         rule="plane-metric-otherwise",
         breaks={"measures_own_plane": no},
     ),
+    Mutant(
+        name="miss-what-changed-meanwhile",
+        says="a broker whose session ended hears of no change of settings any more",
+        stands_for="KIP-21: settings are changed while brokers run, and each of them goes by that",
+        scenario="zombie-broker",
+        found_by="records",
+        rule="setting-unheeded",
+        breaks={"looks_for_what_it_missed": no},
+    ),
 )

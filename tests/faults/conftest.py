@@ -142,6 +142,9 @@ class FakeCluster:
         self.calls.append(("add_partitions", topic, dict(assignment)))
         self.add_topic(topic, assignment)
 
+    def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        self.calls.append(("alter_topic_configs", topic, dict(configs)))
+
     def delete_topic(self, topic: str) -> None:
         self.calls.append(("delete_topic", topic))
         for key in [key for key in self.states if key[0] == topic]:
