@@ -38,6 +38,9 @@ class TopicFacts:
     compacted: bool = False
     expires: bool = False
     """Whether retention may take records within a run: then logs may begin later than at 0."""
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    """What of that it is itself configured to, where retention is all that takes its records."""
     log_append_time: bool = False
     """Whether brokers date what they append."""
     assignment: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -345,6 +348,14 @@ def _expires(configs: Mapping[str, Any], brokers: Mapping[str, Any]) -> bool:
         return True
 
 
+def _limit(value: Any) -> int | None:
+    """None: none, or one that cannot be read."""
+    try:
+        return None if value is None or int(value) < 0 else int(value)
+    except (TypeError, ValueError):
+        return None
+
+
 def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> TopicFacts:
     """Kafka's own configuration names, at the top or under ``configs``."""
     body = read.mapping(facts, name)
@@ -357,11 +368,17 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
             f"{read.where}: field '{name}.min.insync.replicas': {error}; allowed: an integer"
         ) from error
     compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
+    own_ms, own_bytes = (
+        None if compacted else _limit(configs.get(name))
+        for name in ("retention.ms", "retention.bytes")
+    )
     return TopicFacts(
         unclean_leader_election=unclean,
         min_insync_replicas=min_isr,
         compacted=compacted,
         expires=_expires(configs, brokers),
+        retention_ms=own_ms,
+        retention_bytes=own_bytes,
         log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
         assignment=_assignment(read, body.get("assignment") or {}, f"{name}.assignment"),
     )

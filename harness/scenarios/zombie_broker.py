@@ -10,6 +10,9 @@ either plane. A controller epoch of the past comes with the news of the past: le
 
 With its session a broker's watches are gone, too. Once it is back a topic of which each broker
 leads a partition, and nobody else has any, is given another setting: all must go by it.
+
+Two more such topics keep no more than a few kilobytes, or seconds. As no broker ends here, each has
+the time to look after its logs.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     BEYOND_SMOKE,
     LOG_APPEND_TIME,
+    SHORT_SEGMENTS,
     Role,
     Scenario,
     Stage,
@@ -40,14 +44,19 @@ SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 7500
 BACK_MS = 1000
 """After it was let go, who was stopped has a session again, most often."""
-RESET = "reset"
+RESET, SIZED, TIMED = "reset", "sized", "timed"
+FEW_BYTES = {**SHORT_SEGMENTS, "retention.bytes": "8192"}
+FEW_SECONDS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "retention.ms": "5000"}
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     return [
         Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
-        Topic(name=RESET, assignment=spread(len(stage.nodes), stage.nodes, 1)),
+        *(
+            Topic(name=name, assignment=spread(len(stage.nodes), stage.nodes, 1), configs=configs)
+            for name, configs in ((RESET, {}), (SIZED, FEW_BYTES), (TIMED, FEW_SECONDS))
+        ),
     ]
 
 
@@ -56,11 +65,11 @@ def _workloads(stage: Stage) -> Sequence[Role]:
         *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
         Role(
             role="producer",
-            process="producer-reset",
+            process="producer-alone",
             params={
-                "topics": {RESET: len(stage.nodes)},
+                "topics": dict.fromkeys((RESET, SIZED, TIMED), len(stage.nodes)),
                 "acks": 1,
-                "rate_per_s": 10.0,
+                "rate_per_s": 90.0,
                 "first_value": 3_000_000_000,
             },
         ),
@@ -137,7 +146,7 @@ ZOMBIE_BROKER = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("fencing", "stale-metadata", "truncation-loss", "polls", "offsets"),
+    checks=("fencing", "stale-metadata", "truncation-loss", "polls", "offsets", "retention"),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
     profiles=BEYOND_SMOKE,
