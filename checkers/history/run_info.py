@@ -36,6 +36,7 @@ class TopicFacts:
     unclean_leader_election: bool = False
     min_insync_replicas: int = 1
     compacted: bool = False
+    """Whether compaction may take records: not where each has a key of its own (``keys``)."""
     expires: bool = False
     """Whether retention may take records within a run: then logs may begin later than at 0."""
     retention_ms: int | None = None
@@ -324,6 +325,7 @@ def _fault_names(read: _Reader, faults: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+UNIQUE: Final = "unique"
 _LONGEST_RUN_MS: Final = 24 * 3600 * 1000
 _RETENTION_MS: Final = {
     "log.retention.ms": 1,
@@ -367,15 +369,15 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         raise HistoryError(
             f"{read.where}: field '{name}.min.insync.replicas': {error}; allowed: an integer"
         ) from error
-    compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
+    is_compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
     own_ms, own_bytes = (
-        None if compacted else _limit(configs.get(name))
+        None if is_compacted else _limit(configs.get(name))
         for name in ("retention.ms", "retention.bytes")
     )
     return TopicFacts(
         unclean_leader_election=unclean,
         min_insync_replicas=min_isr,
-        compacted=compacted,
+        compacted=is_compacted and body.get("keys") != UNIQUE,
         expires=_expires(configs, brokers),
         retention_ms=own_ms,
         retention_bytes=own_bytes,
