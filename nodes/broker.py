@@ -264,7 +264,9 @@ class KafkaServer:
     def _start_replication(self, replica_manager: ReplicaManager, logs: LogManager) -> None:
         replica_manager.startup()
         self._on_stop("replica manager", replica_manager.shutdown)
-        for name, ticker in upkeep(self.config, logs, replica_manager.high_watermark_of):
+        high_watermark_of = replica_manager.high_watermark_of
+        lets_go = replica_manager.rules.lets_go_of_the_old()
+        for name, ticker in upkeep(self.config, logs, high_watermark_of, lets_go=lets_go):
             ticker.start()
             self._on_stop(name, ticker.stop)
 

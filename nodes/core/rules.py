@@ -30,6 +30,11 @@ def appends_per_batch() -> int:
     return 1
 
 
+def lets_go_of_the_old() -> bool:
+    """Every so often what is beyond its retention goes."""
+    return True
+
+
 def looks_for_what_it_missed() -> bool:
     """With a new session a broker reads what changed while it had none, and watches it again."""
     return True
@@ -482,6 +487,7 @@ class Rules:
     looks_at_all_who_wait: Callable[[], bool] = looks_at_all_who_wait
     ack_wait_ms: Callable[[int], int] = ack_wait_ms
     halts_without_disks: Callable[[], bool] = halts_without_disks
+    lets_go_of_the_old: Callable[[], bool] = lets_go_of_the_old
     looks_for_what_it_missed: Callable[[], bool] = looks_for_what_it_missed
     mutes_who_waits: Callable[[], bool] = planes.mutes_who_waits
     measures_own_plane: Callable[[], bool] = planes.measures_own_plane
