@@ -8,6 +8,8 @@ missing: nobody can read it, and its connection is ended (Kafka's Processor.proc
 One is sent behind a fetch that waits for more than there is, once in the same packet and once a
 moment later: on a connection a broker answers in the order in which it was asked (Kafka's
 SocketServer mutes it meanwhile, so that the later one lies in the socket).
+And what producers may get wrong: a batch that is not what its checksum says, one that counts fewer
+records than it has offsets, and an acknowledgement by two replicas, which nobody gives any more.
 Nothing changes, so it can be asked for all the while, whatever else goes on. Each is an
 `admin_request` row with the error that is ``wanted`` of the controller, and none may be `ok`; what
 is never answered shows as well, since others to the same broker are.
@@ -21,11 +23,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from crc32c import crc32c
+
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
 from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
+from nodes.wire.records import build_batch
 
 STRANGER: Final = 999
 """A broker that there never is, and more brokers than there ever are."""
@@ -42,6 +47,11 @@ _FETCH: Final = (ApiKey.FETCH, 4)
 _NEVER_THERE: Final = 2**31 - 1
 _FETCHED: Final = 1
 """The fetch's correlation id; 0 is that of all else."""
+_PRODUCE: Final = (ApiKey.PRODUCE, 7)
+_COUNT_AT: Final = 57
+"""Where a batch tells how many records it has; its checksum is of what follows `_CHECKED_FROM`."""
+_CHECKED_FROM: Final = 21
+_CRC_AT: Final = 17
 _TOPIC_RESOURCE: Final = 2
 _APPEND: Final = 2
 
@@ -122,6 +132,34 @@ def _of_responses(answer: Any) -> Iterable[int]:
 
 def _of_results(answer: Any) -> Iterable[int]:
     return (one.error_code for one in answer.results)
+
+
+def _produced(topic: str, batch: bytes, acks: int = 1) -> Mapping[str, Any]:
+    of = {"index": 0, "records": batch}
+    data = [{"name": topic, "partition_data": [of]}]
+    return {"transactional_id": None, "acks": acks, "timeout": _TIMEOUT_MS, "topic_data": data}
+
+
+def _of_produced(answer: Any) -> Iterable[int]:
+    return (one.error_code for topic in answer.responses for one in topic.partition_responses)
+
+
+def _sound() -> bytes:
+    return build_batch([(b"k%d" % n, b"nobody sent this", 0) for n in range(2)])
+
+
+def _damaged() -> bytes:
+    batch = bytearray(_sound())
+    batch[-2] ^= 0xFF
+    return bytes(batch)
+
+
+def _miscounted() -> bytes:
+    """One record for two offsets, and a checksum that says the same."""
+    batch = bytearray(_sound())
+    batch[_COUNT_AT : _COUNT_AT + 4] = (1).to_bytes(4, "big")
+    batch[_CRC_AT:_CHECKED_FROM] = crc32c(bytes(batch[_CHECKED_FROM:])).to_bytes(4, "big")
+    return bytes(batch)
 
 
 def _twice(broker: int) -> list[Mapping[str, Any]]:
@@ -215,6 +253,11 @@ IMPOSSIBLE: Final = (
         },
         _of_responses,
     ),
+    Impossible("a damaged batch", *_PRODUCE, 2, lambda t: _produced(t, _damaged()), _of_produced),
+    Impossible(
+        "too few records", *_PRODUCE, 87, lambda t: _produced(t, _miscounted()), _of_produced
+    ),
+    Impossible("acks of two", *_PRODUCE, 21, lambda t: _produced(t, _sound(), 2), _of_produced),
     Impossible(
         "the end of no topic, behind a fetch",
         ApiKey.DELETE_TOPICS,

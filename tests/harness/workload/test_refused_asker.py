@@ -9,8 +9,13 @@ import pytest
 
 from harness.workload.refused_asker import IMPOSSIBLE, LATER_NS, Params, RefusedAsker
 from harness.workload.spec import WorkloadSpec
+from nodes.core.errors import ApiError, Errors
+from nodes.core.types import TopicPartition
+from nodes.log.config import LogConfig
+from nodes.log.validation import validate_produced
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import WireError, build, encode_response, parse_body, parse_header
+from nodes.wire.records import check_crc
 
 READABLE = [one for one in IMPOSSIBLE if not (one.lacks or one.behind)]
 SAYS = [one.says for one in READABLE]
@@ -81,6 +86,16 @@ def answer(api: ApiKey, version: int, code: int) -> bytes:
                     "partition_result": [{"partition_id": 0, "error_code": code, **text}],
                 }
             ],
+        },
+        ApiKey.PRODUCE: {
+            "responses": [
+                {
+                    "name": "t",
+                    "partition_responses": [
+                        {"index": 0, "error_code": code, "base_offset": -1, "log_append_time": -1}
+                    ],
+                }
+            ]
         },
         ApiKey.INCREMENTAL_ALTER_CONFIGS: {
             "responses": [
@@ -206,3 +221,29 @@ def test_what_is_lost_or_is_no_answer_is_told(asker: Any) -> None:
     asker.answered(channel, b"\0\0", 5)
     assert [came_of for came_of, _ in asker.recorder.done] == ["info", "info"]
     assert asker.recorder.done[0][1]["failure"] == "timeout"
+
+
+def _written(number: int) -> bytes:
+    """The batch of the produce request of that number."""
+    frame = PRODUCED[number].frames("t", "me")[0][4:]
+    body = parse_body(parse_header(frame), frame)
+    (topic,) = body.topic_data
+    return bytes(topic.partition_data[0].records)
+
+
+PRODUCED = [one for one in IMPOSSIBLE if one.api is ApiKey.PRODUCE]
+
+
+@pytest.mark.parametrize("number", range(len(PRODUCED)))
+def test_what_is_wrong_with_a_batch_is_that_alone(number: int) -> None:
+    batch, what = _written(number), PRODUCED[number]
+    config, at = LogConfig(), TopicPartition("t", 0)
+    if what.wanted == Errors.INVALID_REQUIRED_ACKS:
+        _, header = validate_produced(batch, at, config, lambda: 0)
+        assert header.record_count == 2
+        return
+    with pytest.raises(ApiError) as refused:
+        validate_produced(batch, at, config, lambda: 0)
+    assert refused.value.error == what.wanted
+    if what.wanted == Errors.INVALID_RECORD:
+        assert check_crc(batch, 0, len(batch))
