@@ -18,7 +18,8 @@ the time to look after its logs.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -77,18 +78,10 @@ def _workloads(stage: Stage) -> Sequence[Role]:
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
+    back_ms = 300 + SESSION_TIMEOUT_MS + 800 + BACK_MS
     entries = [
-        Entry(
-            id="reset",
-            fault="alter-topic",
-            at_ms=300 + SESSION_TIMEOUT_MS + 800 + BACK_MS,
-            duration_ms=100,
-            after="away-0",
-            params={
-                "topic": RESET,
-                "configs": [f"{name}={value}" for name, value in LOG_APPEND_TIME.items()],
-            },
-        )
+        _altered("set", 50, "message.timestamp.type=CreateTime"),  # nobody has heard of any yet
+        replace(_altered("reset", back_ms, *_texts(LOG_APPEND_TIME)), after="away-0"),
     ]
     for turn in rounds(profile, ROUND_MS):
         at_ms = turn * ROUND_MS + 300
@@ -116,6 +109,20 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         ]
     begins_ms = [turn * ROUND_MS for turn in rounds(profile, ROUND_MS)]
     return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
+
+
+def _altered(name: str, at_ms: int, *configs: str) -> Entry:
+    return Entry(
+        id=name,
+        fault="alter-topic",
+        at_ms=at_ms,
+        duration_ms=100,
+        params={"topic": RESET, "configs": list(configs)},
+    )
+
+
+def _texts(configs: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in configs.items()]
 
 
 def _forged(name: str, at_ms: int, lies: dict[str, object]) -> Entry:
