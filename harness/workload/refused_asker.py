@@ -255,7 +255,11 @@ IMPOSSIBLE: Final = (
     ),
     Impossible("a damaged batch", *_PRODUCE, 2, lambda t: _produced(t, _damaged()), _of_produced),
     Impossible(
-        "too few records", *_PRODUCE, 87, lambda t: _produced(t, _miscounted()), _of_produced
+        "fewer records than offsets",
+        *_PRODUCE,
+        87,
+        lambda t: _produced(t, _miscounted()),
+        _of_produced,
     ),
     Impossible("acks of two", *_PRODUCE, 21, lambda t: _produced(t, _sound(), 2), _of_produced),
     Impossible(
