@@ -100,7 +100,7 @@ def check(history: History) -> Outcome:
     _counted_on_data_plane(history, outcome, dual)
     for finding in behind_data(history, outcome, dual):
         outcome.add(finding)
-    for finding in plane_metrics(history, outcome, planes):
+    for finding in plane_metrics(history, outcome, planes, _elected(history)):
         outcome.add(finding)
     for finding, n in past_its_listener(history):
         outcome.add(finding, n)

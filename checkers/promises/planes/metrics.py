@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -63,7 +63,6 @@ _APIS: Final = {
     "STOP_REPLICA": "StopReplica",
 }
 _COUNTED: Final = re.compile(r".*name=RequestsPerSec,request=(\w+)(?:,.*)?")
-_WAITED: Final = re.compile(r".*name=RequestQueueTimeMs,request=(\w+)")
 
 Place = tuple[str, int, int]
 Row = Mapping[str, Any]
@@ -100,13 +99,12 @@ class Asked:
 
 
 def plane_metrics(
-    history: History, outcome: Outcome, planes: Mapping[str, Any]
+    history: History, outcome: Outcome, planes: Mapping[str, Any], office: Collection[Place]
 ) -> Iterator[Finding]:
-    """``planes``: which each arm is to have."""
+    """``planes``: which each arm is to have; ``office``: who ever was controller."""
     readings = _readings(history)
     broken = {(f.arm, f.trial, f.id, f.node) for f, _ in broken_off(history)}
     asked: dict[Place, list[Asked]] | None = None
-    office = _in_office(history)
     for flood in floods(history):
         key = (flood.arm, flood.trial, flood.id, flood.node)
         told = readings.get(key, [])
@@ -172,16 +170,6 @@ def _asked(history: History) -> dict[Place, list[Asked]]:
             asked = Asked(row["api"], row["plane"] == "data", row["invoke_t"], ended)
             found[row["arm"], row["trial"], row["node"]].append(asked)
     return found
-
-
-def _in_office(history: History) -> set[Place]:
-    own = [row for row in history.rows("controller") if row["event"] == "elected"]
-    kept = [
-        row
-        for row in history.rows("zk_write")
-        if (row["what"], row["step"]) == ("controller", "created")
-    ]
-    return {(row["arm"], row["trial"], row["node"]) for row in (*own, *kept)}
 
 
 Said = Iterator[tuple[str, str]]
