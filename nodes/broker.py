@@ -149,7 +149,7 @@ class KafkaServer:
         groups = GroupCoordinator(config, replica_manager)
         replica_manager.on_leadership_change = groups.on_leadership_change
         register_group_gauges(self.metrics, groups)
-        self._start_replication(replica_manager, logs)
+        self._start_replication(replica_manager, logs, lets_go=rules.lets_go_of_the_old())
         partitions = zk.get_full_replica_assignment_for_topic(OFFSETS_TOPIC)
         groups.startup(partition_count=len(partitions))
         self._on_stop("groups", groups.shutdown)
@@ -261,11 +261,12 @@ class KafkaServer:
             self._on_stop(f"last word of {name}", tell)
             self._on_stop(name, ticker.stop)
 
-    def _start_replication(self, replica_manager: ReplicaManager, logs: LogManager) -> None:
+    def _start_replication(
+        self, replica_manager: ReplicaManager, logs: LogManager, *, lets_go: bool = True
+    ) -> None:
         replica_manager.startup()
         self._on_stop("replica manager", replica_manager.shutdown)
         high_watermark_of = replica_manager.high_watermark_of
-        lets_go = replica_manager.rules.lets_go_of_the_old()
         for name, ticker in upkeep(self.config, logs, high_watermark_of, lets_go=lets_go):
             ticker.start()
             self._on_stop(name, ticker.stop)
