@@ -210,6 +210,10 @@ class Admin(Protocol):
         """``assignment``: of those that come after the last one, in order."""
         ...
 
+    def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        """These and no others."""
+        ...
+
     def delete_topic(self, topic: str) -> None: ...
     def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None: ...
     def reassign(self, assignment: Mapping[tuple[str, int], Sequence[int]]) -> None:
@@ -364,6 +368,11 @@ class Context(Protocol):
     def record_gauges(self, node: int, occasion: str) -> None:
         """Writes down what the broker's metrics say of the cluster, beside what is so; nothing
         where it has none to be asked for. ``occasion``: the fault's id; once for each."""
+        ...
+
+    def record_plane_metrics(self, node: int, occasion: str) -> None:
+        """Writes down what the broker's metrics say of its planes and their requests, as often as
+        called; nothing where it has none to be asked for. ``occasion``: the fault's id."""
         ...
 
     def record_moves(self, occasion: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from faults.altered_topic import AlterTopic
 from faults.base import BaseFault
 from faults.broker_config import BrokerConfig
 from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
@@ -124,6 +125,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         DeleteTopicAway,
         RecreateTopic,
         GrowTopic,
+        AlterTopic,
         LeadershipChurn,
         ControllerChurn,
     )

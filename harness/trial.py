@@ -302,6 +302,7 @@ class TrialRunner:
             self.result.topics[topic.name] = {
                 "assignment": {str(p): list(r) for p, r in topic.assignment.items()},
                 "configs": dict(topic.configs),
+                "keys": "unique",  # of all that workloads send (harness/workload/values.py)
             }
         if not cluster.wait_full_isr(None, 20.0):
             raise FaultFailed("topics under test did not reach a full ISR within 20 s")

@@ -123,6 +123,7 @@ class KafkaServer:
             api_name=_api_name,
             error_name=_error_name,
             apis=SUPPORTED,
+            rules=rules,
             now_ns=self._now_ns,
         )
         self._on_stop("sockets", sockets.stop_processing_requests)
@@ -148,7 +149,7 @@ class KafkaServer:
         groups = GroupCoordinator(config, replica_manager)
         replica_manager.on_leadership_change = groups.on_leadership_change
         register_group_gauges(self.metrics, groups)
-        self._start_replication(replica_manager, logs)
+        self._start_replication(replica_manager, logs, lets_go=rules.lets_go_of_the_old())
         partitions = zk.get_full_replica_assignment_for_topic(OFFSETS_TOPIC)
         groups.startup(partition_count=len(partitions))
         self._on_stop("groups", groups.shutdown)
@@ -169,7 +170,8 @@ class KafkaServer:
         self._before("logs", "controller", controller.shutdown)
         self._disks.start(partial(_take_out, replica_manager, zk, config.broker_id))
         of_broker = partial(_change_settings, config, zk, logs, controller)
-        changes = ConfigChanges(zk, partial(_reconfigure, replica_manager, controller, of_broker))
+        reconfigure = partial(_reconfigure, replica_manager, controller, of_broker)
+        changes = ConfigChanges(zk, reconfigure, rules=rules)
         changes.startup()
         self._on_stop("config changes", changes.shutdown)
         apis = KafkaApis(
@@ -259,10 +261,13 @@ class KafkaServer:
             self._on_stop(f"last word of {name}", tell)
             self._on_stop(name, ticker.stop)
 
-    def _start_replication(self, replica_manager: ReplicaManager, logs: LogManager) -> None:
+    def _start_replication(
+        self, replica_manager: ReplicaManager, logs: LogManager, *, lets_go: bool = True
+    ) -> None:
         replica_manager.startup()
         self._on_stop("replica manager", replica_manager.shutdown)
-        for name, ticker in upkeep(self.config, logs, replica_manager.high_watermark_of):
+        high_watermark_of = replica_manager.high_watermark_of
+        for name, ticker in upkeep(self.config, logs, high_watermark_of, lets_go=lets_go):
             ticker.start()
             self._on_stop(name, ticker.stop)
 

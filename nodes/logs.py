@@ -136,14 +136,17 @@ def upkeep(
     config: BrokerConfig,
     logs: LogManager,
     high_watermark_of: Callable[[TopicPartition], int | None],
+    *,
+    lets_go: bool = True,
 ) -> Iterator[tuple[str, Ticker]]:
-    """The threads that keep the logs, by name, not started."""
+    """The threads that keep the logs, by name, not started. ``lets_go``: of what is beyond its
+    retention (else: a planted bug)."""
     never = _LONGEST_WAIT_MS
     for name, interval_ms, task in (
         (
             "kafka-log-retention",
             config.log_retention_check_interval_ms,
-            lambda: logs.cleanup(high_watermark_of),
+            lambda: logs.cleanup(high_watermark_of if lets_go else lambda _tp: None),
         ),
         (
             "PeriodicProducerExpirationCheck",

@@ -36,8 +36,12 @@ class TopicFacts:
     unclean_leader_election: bool = False
     min_insync_replicas: int = 1
     compacted: bool = False
+    """Whether compaction may take records: not where each has a key of its own (``keys``)."""
     expires: bool = False
     """Whether retention may take records within a run: then logs may begin later than at 0."""
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    """What of that it is itself configured to, where retention is all that takes its records."""
     log_append_time: bool = False
     """Whether brokers date what they append."""
     assignment: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -321,6 +325,7 @@ def _fault_names(read: _Reader, faults: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+UNIQUE: Final = "unique"
 _LONGEST_RUN_MS: Final = 24 * 3600 * 1000
 _RETENTION_MS: Final = {
     "log.retention.ms": 1,
@@ -345,6 +350,14 @@ def _expires(configs: Mapping[str, Any], brokers: Mapping[str, Any]) -> bool:
         return True
 
 
+def _limit(value: Any) -> int | None:
+    """None: none, or one that cannot be read."""
+    try:
+        return None if value is None or int(value) < 0 else int(value)
+    except (TypeError, ValueError):
+        return None
+
+
 def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> TopicFacts:
     """Kafka's own configuration names, at the top or under ``configs``."""
     body = read.mapping(facts, name)
@@ -356,12 +369,18 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         raise HistoryError(
             f"{read.where}: field '{name}.min.insync.replicas': {error}; allowed: an integer"
         ) from error
-    compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
+    is_compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
+    own_ms, own_bytes = (
+        None if is_compacted else _limit(configs.get(name))
+        for name in ("retention.ms", "retention.bytes")
+    )
     return TopicFacts(
         unclean_leader_election=unclean,
         min_insync_replicas=min_isr,
-        compacted=compacted,
+        compacted=is_compacted and body.get("keys") != UNIQUE,
         expires=_expires(configs, brokers),
+        retention_ms=own_ms,
+        retention_bytes=own_bytes,
         log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
         assignment=_assignment(read, body.get("assignment") or {}, f"{name}.assignment"),
     )

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -332,6 +332,19 @@ _KINDS: Final = (
             "requests": "int64",
         },
     ),
+    Kind(
+        "plane_metric",
+        "What a broker's metrics said of a plane, or of all its requests, while a fault loaded "
+        "it; read between `from_t` and `t`; `error` when it gave no answer.",
+        {
+            "name": "string",  # the fault's id
+            "from_t": "int64",
+            "mbean": "string",  # its whole name; a plane's begins with ControlPlane, or does not
+            "attribute": "string",  # Value, Count, 50thPercentile
+            "value": "string",  # a number as JMX shows it; null: NaN
+            "error": "string",
+        },
+    ),
     # ---- the cluster's own state changes -------------------------------------------------------
     Kind(
         "leadership",
@@ -619,6 +632,8 @@ _KINDS: Final = (
             "snapshots": "int64",  # of producers
             "start_offset": "int64",  # at which the first segment begins
             "end_offset": "int64",  # behind the last whole batch
+            # of each segment; newest_ms: of its records, -1: none
+            "kept": "list<struct<base_offset:int64,bytes:int64,newest_ms:int64>>",
             # the last batch of each idempotent producer
             "producers": "list<struct<producer_id:int64,producer_epoch:int32,last_sequence:int32>>",
             "epochs": "list<struct<leader_epoch:int32,first_offset:int64,last_offset:int64>>",
@@ -708,33 +723,3 @@ def spark_ddl(kind: str) -> str:
 
     columns = [f"`{n}` {ddl(t)}" for n, t in KINDS[kind].all_columns.items()]
     return ", ".join([*columns, "arm string", "trial int"])
-
-
-_PYTHON_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
-    "int64": (int,),
-    "int32": (int,),
-    "bool": (bool,),
-    "string": (str,),
-}
-
-
-def problem_with(event: Mapping[str, Any]) -> str | None:
-    """What is wrong with a live event, naming field and what is allowed; None when it is sound."""
-    kind = KINDS.get(event.get("f", ""))
-    if kind is None:
-        return f"field 'f': unknown kind {event.get('f')!r}; allowed: {', '.join(KINDS)}"
-    columns = kind.all_columns
-    for name, value in event.items():
-        if name == "f" or value is None:
-            continue
-        declared = columns.get(name)
-        if declared is None:
-            return (
-                f"field {name!r}: not a column of kind {kind.name!r}; allowed: {', '.join(columns)}"
-            )
-        allowed = _PYTHON_TYPES.get(declared, (list,))
-        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            return f"field {name!r} of kind {kind.name!r}: {value!r} is not of type {declared}"
-    if event.get("t") is None or event.get("process") is None:
-        return f"kind {kind.name!r}: fields 't' (int64 ns) and 'process' (string) are required"
-    return None

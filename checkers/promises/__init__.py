@@ -28,6 +28,7 @@ a few rules that need the same facts. What several promises need is in `checkers
     polls                is a consumer given every record, once, in order?
     offsets              are its log's beginning, end and leader epochs told as they are?
     log-starts           does a log begin where it was told to, and stay so?
+    retention            does a log lose what is too old or too much, and nothing else?
     log-files            do logs lie on disk as they are served?
     descriptions         is an operator told what is so?
     exceptions           does no broker's own code trip over itself?
@@ -68,6 +69,7 @@ NAMES: Final = (
     "polls",
     "offsets",
     "log-starts",
+    "retention",
     "log-files",
     "descriptions",
     "exceptions",

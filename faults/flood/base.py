@@ -119,6 +119,7 @@ class Flood(BaseFault):
             what=f"every worker of {self.name} {self.id} was answered by its broker",
         )
         self._judge()
+        self._record_metrics(ctx)
 
     def _moved(self, ctx: Context) -> bool:
         """Whether what was dialled is no longer what is meant."""
@@ -159,6 +160,8 @@ class Flood(BaseFault):
     def undo(self, ctx: Context) -> None:
         if not self._workers:
             return
+        if self.took_hold is not None:
+            self._record_metrics(ctx)
         over = {w.spec.process: w.exit_code for w in self._workers if not w.alive()}
         sent, totals = self._end_workers()
         if self.took_hold is None:
@@ -169,6 +172,12 @@ class Flood(BaseFault):
         bounded = [process for process in over if sent[process] >= self.max_requests]
         ended = {process: code for process, code in over.items() if process not in bounded}
         self.detail |= {k: v for k, v in (("bounded", bounded), ("ended", ended)) if v}
+
+    def _record_metrics(self, ctx: Context) -> None:
+        """What they say of the planes as it sets in, and just before it ends: it is a load that the
+        metrics have to show, on the one plane and not on the other."""
+        for node in self.nodes:
+            ctx.record_plane_metrics(node, self.id)
 
     def _end_workers(self) -> tuple[dict[str, int], dict[str, int]]:
         """Stop all; what each sent, and sums over all."""

@@ -41,6 +41,7 @@ from harness.cluster.gauges import record_gauges
 from harness.cluster.health import HealthMonitor, Watched
 from harness.cluster.layout import CHROOT, ClusterLayout, plan_layout
 from harness.cluster.machines import NodeMachines
+from harness.cluster.plane_metrics import record_plane_metrics
 from harness.cluster.quorum_view import QuorumView
 from harness.cluster.record import Record
 from harness.cluster.shown import ShownWatch
@@ -418,6 +419,7 @@ class Cluster:
             store=str(store),
             recorder=self.record,
             gauges=partial(record_gauges, self),
+            plane_metrics=partial(record_plane_metrics, self),
             moves=partial(record_moves, self),
             stopping=stopping,
         )

@@ -37,6 +37,7 @@ class ClusterContext:
     store: str
     recorder: Record
     gauges: Callable[[int, str], None]
+    plane_metrics: Callable[[int, str], None]
     moves: Callable[[str], None]
     stopping: Callable[[], bool]
     clock_ns: Callable[[], int] = time.monotonic_ns
@@ -56,6 +57,9 @@ class ClusterContext:
 
     def record_gauges(self, node: int, occasion: str) -> None:
         self.gauges(node, occasion)
+
+    def record_plane_metrics(self, node: int, occasion: str) -> None:
+        self.plane_metrics(node, occasion)
 
     def record_moves(self, occasion: str) -> None:
         self.moves(occasion)

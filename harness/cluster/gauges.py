@@ -148,12 +148,11 @@ def _short(name: str) -> str:
 
 def read(page: GaugesPage) -> Gauges:
     """Raises `NoAnswer`, also where a sample is not on the page."""
+    if page.samples is None:
+        told = read_mbeans(page.url)
+        return {name: _whole(attributes.get("Value")) for name, attributes in told.items()}
     try:
-        with urlopen(page.url, timeout=_TIMEOUT_S) as answer:
-            text = answer.read().decode()
-        if page.samples is None:
-            told = json.loads(text)
-            return {name: _whole(attributes.get("Value")) for name, attributes in told.items()}
+        text = _body(page.url)
         samples = [sample for family in families(text) for sample in family.samples]
         return {
             (_OF_REPLICAS if name in OF_REPLICAS else _OF_CONTROLLER) + name: _sum(samples, wanted)
@@ -161,6 +160,21 @@ def read(page: GaugesPage) -> Gauges:
         }
     except (OSError, HTTPException, ValueError) as error:
         raise NoAnswer(f"{page.url}: {error}") from error
+
+
+def read_mbeans(url: str) -> Mapping[str, Mapping[str, float | None]]:
+    """MBean name -> attribute -> value, None where it is NaN. Raises `NoAnswer`."""
+    try:
+        told: Mapping[str, Mapping[str, float | None]] = json.loads(_body(url))
+    except (OSError, HTTPException, ValueError) as error:
+        raise NoAnswer(f"{url}: {error}") from error
+    return told
+
+
+def _body(url: str) -> str:
+    with urlopen(url, timeout=_TIMEOUT_S) as answer:
+        text: str = answer.read().decode()
+    return text
 
 
 def _sum(samples: Sequence[Sample], wanted: str) -> int | None:

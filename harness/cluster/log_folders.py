@@ -114,17 +114,23 @@ def _read(folder: Path) -> dict[str, Any]:
     snapshots = _files(folder, ".snapshot")
     start_offset = _offset_of(segments[0]) if segments else 0
     reading = _Reading(end_offset=start_offset)
+    kept: list[dict[str, int]] = []
     for segment, following in pairwise([*segments, None]):
         assert segment is not None
         until = None if following is None else _offset_of(following)
         batches: list[_Batch] = []
+        size_bytes = 0
         for header, position in _batches(segment, reading):
             while snapshots and _offset_of(snapshots[0]) <= header.base_offset:
                 _check_snapshot(snapshots.pop(0), reading)
             _note(segment, header, until, reading)
+            size_bytes = position + header.size_bytes
             batches.append(
                 _Batch(position, header.base_offset, header.last_offset, header.max_timestamp)
             )
+        newest_ms = max((batch.max_timestamp_ms for batch in batches), default=-1)
+        at = {"base_offset": _offset_of(segment), "bytes": size_bytes, "newest_ms": newest_ms}
+        kept.append(at)
         _check_index(segment.with_suffix(".index"), batches, reading)
         _check_time_index(segment.with_suffix(".timeindex"), batches, reading)
     for snapshot in snapshots:  # one beyond the end is of a log that was cut, and about to go
@@ -137,6 +143,7 @@ def _read(folder: Path) -> dict[str, Any]:
         "snapshots": reading.snapshots,
         "start_offset": start_offset,
         "end_offset": reading.end_offset,
+        "kept": kept,
         "producers": [
             {
                 "producer_id": producer_id,

@@ -277,6 +277,14 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"node {e.node}'s {e.plane} plane has served {e.requests} {e.api} requests that arrived on "
         f"listener {e.listener}"
     ),
+    "plane_metric": lambda e: (
+        f"while fault {e.name} lay on it, node {e.node} "
+        + (
+            f"gave no metrics: {e.error}"
+            if e.get("error")
+            else f"told by {e.mbean}, {e.attribute}: {e.get('value')}"
+        )
+    ),
     "infra": lambda e: f"{e.component} failed: {e.reason}",
     "standstill": lambda e: "the machine had stood still until then",
     "source": lambda e: f"{e.source}.jsonl holds {e.rows} rows; {e.missing} are missing",

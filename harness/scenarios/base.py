@@ -128,6 +128,7 @@ CHECK_NEEDS: Final[Mapping[str, frozenset[Capability]]] = {
     "administration": frozenset({Capability.ZOOKEEPER}),
     "handing-over": frozenset({Capability.ZOOKEEPER, Capability.CONTROLLED_STOP}),
     "log-files": frozenset({Capability.LOG_FILES}),
+    "retention": frozenset({Capability.LOG_FILES}),
     "exceptions": frozenset({Capability.EXCEPTIONS}),
 }
 """What a check judges must be there to be judged: where no broker takes a controller's requests

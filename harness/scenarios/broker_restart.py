@@ -5,7 +5,8 @@ zombie broker that comes back with an old broker epoch), against producers with 
 min.insync.replicas=2 (one of them idempotent), producers with acks=1, and a consumer that must
 never see what is lost later. Of two other topics the oldest records are deleted all the while:
 what was deleted must not come back with a broker that was away, nor, of the one without replicas,
-with one that was stopped in order.
+with one that was stopped in order. A third is compacted as soon as there is anything to compact:
+each record has a key of its own, so that all have to stay, whenever the compaction is cut off.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ PARTITIONS = 6
 SHORTENED = "shortened"
 REMEMBERED = "remembered"
 """Nobody else could tell its broker where its logs begin."""
+COMPACTED = "compacted"
 ELSEWHERE = "elsewhere"
 """Of each of its partitions one broker has no replica: it hears of that as clients' metadata only,
 and when it comes back of what nobody had to decide about meanwhile."""
@@ -49,6 +51,7 @@ RESEND_MS = 1000
 SESSION_TIMEOUT_MS = 2000
 ALONE = {**LOG_APPEND_TIME, **SHORT_SEGMENTS}
 CONFIGS = {**ALONE, "min.insync.replicas": "2"}
+CLEANED = {**CONFIGS, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 PACKED = {**CONFIGS, "compression.type": "gzip"}
 """What comes as it is the broker compresses: it writes each batch anew."""
 
@@ -59,6 +62,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
         Topic(name=SHORTENED, assignment=spread(3, stage.nodes, 3), configs=PACKED),
         Topic(name=REMEMBERED, assignment=spread(3, stage.nodes, 1), configs=ALONE),
         Topic(name=ELSEWHERE, assignment=spread(3, stage.nodes, 2)),
+        Topic(name=COMPACTED, assignment=spread(3, stage.nodes, 3), configs=CLEANED),
     ]
 
 
@@ -90,9 +94,19 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "first_value": 8_000_000_000,
             },
         ),
+        Role(
+            role="producer",
+            process="producer-compacted",
+            params={
+                "topics": {COMPACTED: 3},
+                "acks": -1,
+                "rate_per_s": 30.0,
+                "first_value": 12_000_000_000,
+            },
+        ),
         *idempotent_load(TOPIC, PARTITIONS),
         joint_producer(TOPIC, PARTITIONS),
-        Role(role="consumer", process="consumer", params={"topics": topics}),
+        Role(role="consumer", process="consumer", params={"topics": {**topics, COMPACTED: 3}}),
         Role(
             role="metadata-reader",
             process="metadata-reader",

@@ -47,9 +47,9 @@ STOPPED = "pause"
 PAIRED = "paired"
 TRICKLED = "trickled"
 ALONE = "alone"
-FETCHED_BYTES = 1000
+FETCHED_BYTES = 2000
 """Of a partition a fetch brings so much, a few records."""
-TRICKLED_PER_S = 100.0
+TRICKLED_PER_S = 200.0
 """Many more than that: a follower asks less than three times a second then."""
 TRICKLE_MS = 4500
 """To be dropped, to stay out for a moment, and to have caught up again."""

@@ -7,18 +7,26 @@ speaks to the brokers, in the name of the true controller: requests for its form
 be refused with STALE_BROKER_EPOCH, and those with leader epochs from before with
 STALE_CONTROLLER_EPOCH (LeaderAndIsr) or FENCED_LEADER_EPOCH (StopReplica), by every broker on
 either plane. A controller epoch of the past comes with the news of the past: leaders as they were.
+
+With its session a broker's watches are gone, too. Once it is back a topic of which each broker
+leads a partition, and nobody else has any, is given another setting: all must go by it.
+
+Two more such topics keep no more than a few kilobytes, or seconds. As no broker ends here, each has
+the time to look after its logs.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     BEYOND_SMOKE,
     LOG_APPEND_TIME,
+    SHORT_SEGMENTS,
     Role,
     Scenario,
     Stage,
@@ -35,19 +43,46 @@ TOPIC = "orphaned"
 PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 7500
+BACK_MS = 1000
+"""After it was let go, who was stopped has a session again, most often."""
+RESET, SIZED, TIMED = "reset", "sized", "timed"
+FEW_BYTES = {**SHORT_SEGMENTS, "retention.bytes": "8192"}
+FEW_SECONDS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "retention.ms": "5000"}
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
-    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+    return [
+        Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
+        *(
+            Topic(name=name, assignment=spread(len(stage.nodes), stage.nodes, 1), configs=configs)
+            for name, configs in ((RESET, {}), (SIZED, FEW_BYTES), (TIMED, FEW_SECONDS))
+        ),
+    ]
 
 
-def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0)
+def _workloads(stage: Stage) -> Sequence[Role]:
+    return [
+        *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
+        Role(
+            role="producer",
+            process="producer-alone",
+            params={
+                "topics": dict.fromkeys((RESET, SIZED, TIMED), len(stage.nodes)),
+                "acks": 1,
+                "rate_per_s": 90.0,
+                "first_value": 3_000_000_000,
+            },
+        ),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    entries: list[Entry] = []
+    back_ms = 300 + SESSION_TIMEOUT_MS + 800 + BACK_MS
+    entries = [
+        _altered("set", 50, "message.timestamp.type=CreateTime"),  # nobody has heard of any yet
+        replace(_altered("reset", back_ms, *_texts(LOG_APPEND_TIME)), after="away-0"),
+    ]
     for turn in rounds(profile, ROUND_MS):
         at_ms = turn * ROUND_MS + 300
         entries += [
@@ -74,6 +109,20 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         ]
     begins_ms = [turn * ROUND_MS for turn in rounds(profile, ROUND_MS)]
     return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
+
+
+def _altered(name: str, at_ms: int, *configs: str) -> Entry:
+    return Entry(
+        id=name,
+        fault="alter-topic",
+        at_ms=at_ms,
+        duration_ms=100,
+        params={"topic": RESET, "configs": list(configs)},
+    )
+
+
+def _texts(configs: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in configs.items()]
 
 
 def _forged(name: str, at_ms: int, lies: dict[str, object]) -> Entry:
@@ -104,7 +153,7 @@ ZOMBIE_BROKER = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("fencing", "stale-metadata", "truncation-loss", "polls", "offsets"),
+    checks=("fencing", "stale-metadata", "truncation-loss", "polls", "offsets", "retention"),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
     profiles=BEYOND_SMOKE,

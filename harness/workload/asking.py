@@ -55,6 +55,9 @@ class AskEach:
         """It is due, and the channel is free."""
         raise NotImplementedError
 
+    def waits(self, channel: Channel, now: int) -> None:
+        """It has a question in flight; called again and again, every `_STEP_S` at least."""
+
     def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         raise NotImplementedError
 
@@ -106,5 +109,7 @@ class AskEach:
         late_ns = self._asks.timeout_ms * 1_000_000
         if channel.state == "busy" and now - channel.tag.invoke_t > late_ns:
             self._links.drop(channel, "timeout")
+        elif channel.state == "busy":
+            self.waits(channel, now)
         if clock.take(now) is not None and channel.state == "free":
             self.ask(channel)

@@ -1,5 +1,5 @@
 """Many raw connections on one thread: frames out, frames in, one request in flight on each (or
-several that were sent in one frame, and are answered one by one).
+several of one owner's, which are answered one by one).
 
 A `Channel` is one connection to one broker. States:
 
@@ -85,10 +85,21 @@ class Links:
 
     def send(self, channel: Channel, frame: bytes, tag: Any, *, answers: int = 1) -> None:
         """Put a request on a free channel; it is busy until answered or lost. ``answers``: how many
-        requests the frame holds; the channel is busy until all of them are answered."""
+        requests the frame holds, or `send_more` adds; busy until all of them are answered."""
         assert channel.state == "free"
-        assert channel._sock is not None
         channel.state, channel.tag, channel._awaits = "busy", tag, answers
+        self._write(channel, frame)
+
+    def send_more(self, channel: Channel, frame: bytes) -> None:
+        """Put another of the requests that a busy channel was told to await on it."""
+        assert channel.state == "busy"
+        if channel._out is not None:
+            channel._out = memoryview(bytes(channel._out) + frame)
+        else:
+            self._write(channel, frame)
+
+    def _write(self, channel: Channel, frame: bytes) -> None:
+        assert channel._sock is not None
         try:
             written = channel._sock.send(frame)
         except BlockingIOError:

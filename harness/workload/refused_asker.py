@@ -5,8 +5,11 @@ that is there already, more replicas than there are brokers, one broker twice, n
 partitions that go, moves to brokers that never were. The controller refuses each with an error of
 its own; any other broker says that it is none, or refuses as well. Of one request the end is
 missing: nobody can read it, and its connection is ended (Kafka's Processor.processException).
-One is sent at once with a fetch that waits for more than there is, and behind it: on a connection a
-broker answers in the order in which it was asked (Kafka's SocketServer mutes it meanwhile).
+One is sent behind a fetch that waits for more than there is, once in the same packet and once a
+moment later: on a connection a broker answers in the order in which it was asked (Kafka's
+SocketServer mutes it meanwhile, so that the later one lies in the socket).
+And what producers may get wrong: a batch that is not what its checksum says, one that counts fewer
+records than it has offsets, and an acknowledgement by two replicas, which nobody gives any more.
 Nothing changes, so it can be asked for all the while, whatever else goes on. Each is an
 `admin_request` row with the error that is ``wanted`` of the controller, and none may be `ok`; what
 is never answered shows as well, since others to the same broker are.
@@ -20,11 +23,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from crc32c import crc32c
+
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
 from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
+from nodes.wire.records import build_batch
 
 STRANGER: Final = 999
 """A broker that there never is, and more brokers than there ever are."""
@@ -35,10 +41,17 @@ OUT_OF_TURN: Final = "out-of-turn"
 """Why there is no answer to go by: it came before that of what was asked before."""
 BEHIND_MS: Final = 300
 """So long waits the fetch that a request is behind, where its broker leads the partition."""
+LATER_NS: Final = 30_000_000
+"""So long after the fetch it is sent, where it is not sent with it: both are not read in one go."""
 _FETCH: Final = (ApiKey.FETCH, 4)
 _NEVER_THERE: Final = 2**31 - 1
 _FETCHED: Final = 1
 """The fetch's correlation id; 0 is that of all else."""
+_PRODUCE: Final = (ApiKey.PRODUCE, 7)
+_COUNT_AT: Final = 57
+"""Where a batch tells how many records it has; its checksum is of what follows `_CHECKED_FROM`."""
+_CHECKED_FROM: Final = 21
+_CRC_AT: Final = 17
 _TOPIC_RESOURCE: Final = 2
 _APPEND: Final = 2
 
@@ -46,7 +59,7 @@ _APPEND: Final = 2
 class Impossible(NamedTuple):
     """``fields``: of the request, given a topic that exists, with a partition 0; ``errors``: of its
     answer; ``lacks``: so many bytes of its end are left out; ``behind``: a fetch that waits is sent
-    before it, at once."""
+    before it, at once; ``later``: a moment before it."""
 
     says: str
     api: ApiKey
@@ -56,10 +69,15 @@ class Impossible(NamedTuple):
     errors: Callable[[Any], Iterable[int]]
     lacks: int = 0
     behind: bool = False
+    later: bool = False
 
-    def frame(self, topic: str, client_id: str) -> bytes:
+    def frames(self, topic: str, client_id: str) -> tuple[bytes, bytes]:
+        """What is sent at once, and what a moment later."""
         own = self._own(topic, client_id)
-        return _waiting_fetch(topic, client_id) + own if self.behind else own
+        if not self.behind:
+            return own, b""
+        fetch = _waiting_fetch(topic, client_id)
+        return (fetch, own) if self.later else (fetch + own, b"")
 
     def _own(self, topic: str, client_id: str) -> bytes:
         entity = build(request_class(self.api, self.version), **self.fields(topic))
@@ -114,6 +132,34 @@ def _of_responses(answer: Any) -> Iterable[int]:
 
 def _of_results(answer: Any) -> Iterable[int]:
     return (one.error_code for one in answer.results)
+
+
+def _produced(topic: str, batch: bytes, acks: int = 1) -> Mapping[str, Any]:
+    of = {"index": 0, "records": batch}
+    data = [{"name": topic, "partition_data": [of]}]
+    return {"transactional_id": None, "acks": acks, "timeout": _TIMEOUT_MS, "topic_data": data}
+
+
+def _of_produced(answer: Any) -> Iterable[int]:
+    return (one.error_code for topic in answer.responses for one in topic.partition_responses)
+
+
+def _sound() -> bytes:
+    return build_batch([(b"k%d" % n, b"nobody sent this", 0) for n in range(2)])
+
+
+def _damaged() -> bytes:
+    batch = bytearray(_sound())
+    batch[-2] ^= 0xFF
+    return bytes(batch)
+
+
+def _miscounted() -> bytes:
+    """One record for two offsets, and a checksum that says the same."""
+    batch = bytearray(_sound())
+    batch[_COUNT_AT : _COUNT_AT + 4] = (1).to_bytes(4, "big")
+    batch[_CRC_AT:_CHECKED_FROM] = crc32c(bytes(batch[_CHECKED_FROM:])).to_bytes(4, "big")
+    return bytes(batch)
 
 
 def _twice(broker: int) -> list[Mapping[str, Any]]:
@@ -207,6 +253,15 @@ IMPOSSIBLE: Final = (
         },
         _of_responses,
     ),
+    Impossible("a damaged batch", *_PRODUCE, 2, lambda t: _produced(t, _damaged()), _of_produced),
+    Impossible(
+        "fewer records than offsets",
+        *_PRODUCE,
+        87,
+        lambda t: _produced(t, _miscounted()),
+        _of_produced,
+    ),
+    Impossible("acks of two", *_PRODUCE, 21, lambda t: _produced(t, _sound(), 2), _of_produced),
     Impossible(
         "the end of no topic, behind a fetch",
         ApiKey.DELETE_TOPICS,
@@ -215,6 +270,16 @@ IMPOSSIBLE: Final = (
         lambda _: {"topic_names": [NEVER_MADE], "timeout": _TIMEOUT_MS},
         _of_responses,
         behind=True,
+    ),
+    Impossible(
+        "the end of no topic, a moment after a fetch",
+        ApiKey.DELETE_TOPICS,
+        3,
+        3,
+        lambda _: {"topic_names": [NEVER_MADE], "timeout": _TIMEOUT_MS},
+        _of_responses,
+        behind=True,
+        later=True,
     ),
     Impossible(
         "half a request",
@@ -245,6 +310,8 @@ class _Asked:
     op: int
     invoke_t: int
     what: Impossible
+    later: bytes = b""
+    """What is to be sent yet."""
     after_fetch: bool = False
     """Of what is behind a fetch: that was answered."""
     out_of_turn: bool = False
@@ -254,7 +321,7 @@ class _Asked:
 class RefusedAsker(AskEach):
     def __init__(self, spec: WorkloadSpec, params: Params) -> None:
         super().__init__(spec, params)
-        self._frames = [one.frame(params.topic, spec.process) for one in IMPOSSIBLE]
+        self._frames = [one.frames(params.topic, spec.process) for one in IMPOSSIBLE]
         self._ops = 0
         self._turns: Counter[int] = Counter()
         """By broker: each is asked for all of it."""
@@ -262,12 +329,19 @@ class RefusedAsker(AskEach):
     def ask(self, channel: Channel) -> None:
         number = self._turns[channel.node] % len(IMPOSSIBLE)
         self._turns[channel.node] += 1
-        asked = _Asked(self._ops, time.monotonic_ns(), IMPOSSIBLE[number])
+        at_once, later = self._frames[number]
+        asked = _Asked(self._ops, time.monotonic_ns(), IMPOSSIBLE[number], later)
         self._ops += 1
         about = self._about(channel, asked)
         self.recorder.invoke("admin_request", asked.op, asked.invoke_t, **about)
         answers = 2 if asked.what.behind else 1
-        self._links.send(channel, self._frames[number], asked, answers=answers)
+        self._links.send(channel, at_once, asked, answers=answers)
+
+    def waits(self, channel: Channel, now: int) -> None:
+        asked: _Asked = channel.tag
+        if asked.later and now - asked.invoke_t >= LATER_NS:
+            later, asked.later = asked.later, b""
+            self._links.send_more(channel, later)
 
     def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         what = channel.tag.what

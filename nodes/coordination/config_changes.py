@@ -27,6 +27,7 @@ from nodes.coordination import znodes
 from nodes.coordination.errors import CoordinationError
 from nodes.coordination.session import ChildChangeHandler, StateHandler
 from nodes.coordination.zk import KafkaZkClient
+from nodes.core.rules import RULES, Rules
 
 log = logging.getLogger("kafka.common.ZkNodeChangeNotificationListener")
 
@@ -47,10 +48,12 @@ class ConfigChanges:
         zk: KafkaZkClient,
         changed: ConfigsChanged,
         *,
+        rules: Rules = RULES,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._zk = zk
         self._changed = changed
+        self._rules = rules
         self._now_ms = now_ms
         self._last = -1
         self._due: dict[tuple[str, str], None] = {}
@@ -65,9 +68,10 @@ class ConfigChanges:
         self._zk.register_znode_child_change_handler(
             ChildChangeHandler(znodes.CONFIG_CHANGES, self._wake.set)
         )
-        self._zk.register_state_change_handler(
-            StateHandler(before_new_session=lambda: None, after_new_session=self._wake.set)
-        )
+        if self._rules.looks_for_what_it_missed():
+            self._zk.register_state_change_handler(
+                StateHandler(before_new_session=lambda: None, after_new_session=self._wake.set)
+            )
         self._wake.set()
         self._thread.start()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from nodes.core import acks, election, epochs, isr, truncation
+from nodes.core import acks, election, epochs, isr, planes, truncation
 from nodes.core.acks import Acknowledgement
 from nodes.core.errors import Errors
 from nodes.core.isr import IsrState
@@ -30,20 +30,20 @@ def appends_per_batch() -> int:
     return 1
 
 
+def lets_go_of_the_old() -> bool:
+    """Every so often what is beyond its retention goes."""
+    return True
+
+
+def looks_for_what_it_missed() -> bool:
+    """With a new session a broker reads what changed while it had none, and watches it again."""
+    return True
+
+
 def checks_controller_znode() -> bool:
     """A controller writes on condition that the znode of the controller epoch still has the version
     that its own election left there (KAFKA-6082)."""
     return True
-
-
-def controllers_listener(inter_broker: str, control_plane: str | None) -> str:
-    """Which listener of a broker its controller talks to (KIP-291)."""
-    return control_plane or inter_broker
-
-
-def replication_listener(inter_broker: str, _control_plane: str | None) -> str:
-    """Which listener of its leader a follower fetches from: never the control plane's."""
-    return inter_broker
 
 
 def elected_leader_epoch(_previous: int, elected: int) -> int:
@@ -412,8 +412,8 @@ class Rules:
     verifies_log_tail: Callable[[], bool] = verifies_log_tail
     appends_per_batch: Callable[[], int] = appends_per_batch
     checks_controller_znode: Callable[[], bool] = checks_controller_znode
-    controllers_listener: Callable[[str, str | None], str] = controllers_listener
-    replication_listener: Callable[[str, str | None], str] = replication_listener
+    controllers_listener: Callable[[str, str | None], str] = planes.controllers_listener
+    replication_listener: Callable[[str, str | None], str] = planes.replication_listener
     elect_for_offline: Callable[..., LeaderAndIsr | None] = election.elect_for_offline
     elect_preferred: Callable[..., LeaderAndIsr | None] = election.elect_preferred
     elect_for_controlled_shutdown: Callable[..., LeaderAndIsr | None] = (
@@ -487,6 +487,10 @@ class Rules:
     looks_at_all_who_wait: Callable[[], bool] = looks_at_all_who_wait
     ack_wait_ms: Callable[[int], int] = ack_wait_ms
     halts_without_disks: Callable[[], bool] = halts_without_disks
+    lets_go_of_the_old: Callable[[], bool] = lets_go_of_the_old
+    looks_for_what_it_missed: Callable[[], bool] = looks_for_what_it_missed
+    mutes_who_waits: Callable[[], bool] = planes.mutes_who_waits
+    measures_own_plane: Callable[[], bool] = planes.measures_own_plane
 
 
 RULES = Rules()

@@ -195,4 +195,13 @@ LOGS: Final = (
         rule="went-on-without-a-disk",
         breaks={"halts_without_disks": no},
     ),
+    Mutant(
+        name="keep-what-is-old",
+        says="nothing goes from a log by its age or size",
+        stands_for="KAFKA-3894: nobody looks after logs any more, and the disk runs full",
+        scenario="zombie-broker",
+        found_by="retention",
+        rule="kept-beyond-size",
+        breaks={"lets_go_of_the_old": no},
+    ),
 )

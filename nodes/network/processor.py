@@ -75,8 +75,10 @@ class Processor:
         quotas: ConnectionQuotas,
         max_request_bytes: int,
         max_idle_ms: int,
+        mutes: bool = True,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
+        """`mutes`: a connection whose request is under way (else: a planted bug)."""
         self.id = processor_id
         self.listener = listener
         self.plane: Plane = plane
@@ -88,6 +90,7 @@ class Processor:
         self._max_request_bytes = max_request_bytes
         self._max_idle_ns = max_idle_ms * 1_000_000 if max_idle_ms >= 0 else None
         self._next_expiry_ns = 0
+        self._mutes = mutes
         self._now_ns = now_ns
         self._connections: dict[int, Connection] = {}
         self._again: dict[Connection, None] = {}
@@ -242,7 +245,7 @@ class Processor:
             self._close(connection)
             return
         if frame is not None:
-            connection.muted = True
+            connection.muted = self._mutes
             self._received.append((connection, frame, time.monotonic_ns()))
         elif connection.readable and connection.fd >= 0:
             self._again[connection] = None

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Final
 
 from nodes.config import BrokerConfig, Endpoint
+from nodes.core.rules import RULES, Rules
 from nodes.metrics import Metrics
 from nodes.network.acceptor import Acceptor
 from nodes.network.handler import Handle, RequestHandlerPool
@@ -86,10 +87,12 @@ class SocketServer:
         api_name: Callable[[int], str] = str,
         error_name: Callable[[int], str] = str,
         apis: Iterable[int] = (),
+        rules: Rules = RULES,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """`apis`: those that have metrics from the start."""
         self._config = config
+        self._rules = rules
         self._parse = parse
         self._now_ns = now_ns
         self._says = f"[SocketServer listenerType=ZK_BROKER, nodeId={config.broker_id}]"
@@ -242,6 +245,7 @@ class SocketServer:
                     quotas=self.quotas,
                     max_request_bytes=config.socket_request_max_bytes,
                     max_idle_ms=config.connections_max_idle_ms,
+                    mutes=self._rules.mutes_who_waits(),
                     now_ns=self._now_ns,
                 )
             )
@@ -289,7 +293,8 @@ class SocketServer:
     ) -> None:
         self._register_plane(metrics, "", self._data)
         if self._control is not None:
-            self._register_plane(metrics, "ControlPlane", self._control)
+            own = self._rules.measures_own_plane()
+            self._register_plane(metrics, "ControlPlane", self._control if own else self._data)
         else:
             # What Kafka's SocketServer says without a control plane. Of a queue and of handlers
             # that do not exist there is no MBean at all.

@@ -142,6 +142,9 @@ class FakeCluster:
         self.calls.append(("add_partitions", topic, dict(assignment)))
         self.add_topic(topic, assignment)
 
+    def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        self.calls.append(("alter_topic_configs", topic, dict(configs)))
+
     def delete_topic(self, topic: str) -> None:
         self.calls.append(("delete_topic", topic))
         for key in [key for key in self.states if key[0] == topic]:
@@ -256,6 +259,9 @@ class FakeContext:
     def record_gauges(self, node: int, occasion: str) -> None:
         in_sync = [frozenset(state.isr) for state in self.view.partitions("t")]
         self.cluster.calls.append(("record_gauges", node, occasion, in_sync[0]))
+
+    def record_plane_metrics(self, node: int, occasion: str) -> None:
+        self.cluster.calls.append(("record_plane_metrics", node, occasion))
 
     def record_moves(self, occasion: str) -> None:
         replicas = {key: state.replicas for key, state in self.cluster.states.items()}

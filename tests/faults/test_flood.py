@@ -229,8 +229,11 @@ def test_a_heavy_flood_takes_hold_with_more_connections_than_queue_places(
     fault.inject(at_broker)
     assert fault.took_hold is True
     assert set(broker.partitions) == set(range(20))
+    told = ("record_plane_metrics", 1, fault.id)
+    assert at_broker.cluster.calls.count(told) == 1
     fault.heal(at_broker)
     fault.heal(at_broker)
+    assert at_broker.cluster.calls.count(told) == 2
     rows = rows_of(tmp_path)
     assert [problem_with(row) for row in rows] == [None] * len(rows)
     assert max(row["connections"] for row in rows) == 40

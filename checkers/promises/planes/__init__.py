@@ -17,7 +17,9 @@ Violations, with dual planes:
   of another that never was (a follower that was told the wrong endpoint); or a control plane served
   an API that neither controllers nor brokers that turn to the controller use;
 - ``waits-behind-data``: under a flood, requests to a broker's control plane took as long as those
-  to its data plane (`behind_data`).
+  to its data plane (`behind_data`);
+- ``plane-metric-otherwise``: under a flood, what KIP-291's metrics say of a plane is not what was
+  asked of that plane (`metrics`); with any planes.
 With any other planes: ``control-plane-unasked``, a request was handled by a control plane, or
 counted by one.
 
@@ -54,6 +56,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.planes.behind_data import ANSWERED, PROBED, behind_data
+from checkers.promises.planes.metrics import TOLD, plane_metrics
 from checkers.promises.planes.mixed import UPGRADE, past_its_listener
 
 if TYPE_CHECKING:
@@ -98,6 +101,8 @@ def check(history: History) -> Outcome:
     _use_unasked(history, outcome, planes)
     _counted_on_data_plane(history, outcome, dual)
     for finding in behind_data(history, outcome, dual):
+        outcome.add(finding)
+    for finding in plane_metrics(history, outcome, planes, _elected(history)):
         outcome.add(finding)
     for finding, n in past_its_listener(history):
         outcome.add(finding, n)
@@ -414,6 +419,7 @@ PROMISE: Final = Promise(
         "data-on-control-plane": "Nothing but controllers' requests is served by a control plane.",
         "control-plane-unasked": "Where no control plane was asked for, there is none.",
         "past-its-listener": "While planes are introduced each controller uses its own listener.",
+        "plane-metric-otherwise": "Metrics of a plane tell what was asked of that plane.",
         "waits-behind-data": "Requests to a control plane do not wait for those to the data plane.",
     },
     evidence={
@@ -421,6 +427,7 @@ PROMISE: Final = Promise(
         SEEN: "by the kernel's table of connections",
         PROBED: "that is to fill the data plane's queue",
         ANSWERED: "beside such a flood, by other brokers that nothing was done to",
+        TOLD: "read twice, as such a flood set in and before it ended",
     },
     unknown_when=(
         "no request of a controller was handled",
@@ -432,8 +439,11 @@ PROMISE: Final = Promise(
         "a controller that was once connected to a control listener, and later goes another way: "
         "while a link is down it says that it sends, and is connected to nobody",
         "how soon a control plane answers, where nobody floods the data plane beside it",
+        "metrics of planes where no flood fills the queue; of systems other than the bundled one",
+        "how many places a control plane's queue has: no more than one request waits for each "
+        "connection, and there are few",
         "systems whose controller's requests nobody records (KRaft)",
     ),
-    timed=frozenset({"waits-behind-data"}),
+    timed=frozenset({"waits-behind-data", "plane-metric-otherwise"}),
     check=check,
 )

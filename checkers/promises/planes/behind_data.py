@@ -50,7 +50,7 @@ def behind_data(history: History, outcome: Outcome, dual: set[str]) -> Iterator[
     judged = [
         flood
         for flood in floods(history)
-        if flood.arm in dual and flood.queue_places is not None and not _disturbed(history, flood)
+        if flood.arm in dual and flood.queue_places is not None and not disturbed(history, flood)
     ]
     if not judged:
         return
@@ -64,7 +64,7 @@ def behind_data(history: History, outcome: Outcome, dual: set[str]) -> Iterator[
         # One that is not answered keeps the next ones back: they count from when they were planned.
         probes = probes.select("arm", "trial", "node", F.col("planned_t").alias("begun_t"), "t")
         for number, row in _medians(history, beside, probes):
-            flood, data_ns = judged[number], _mean_ns(judged[number])
+            flood, data_ns = judged[number], mean_ns(judged[number])
             if row["n"] < FEWEST or data_ns is None:
                 outcome.unjudged(flood.arm, "control planes beside a flood: too few probes to tell")
                 continue
@@ -73,10 +73,10 @@ def behind_data(history: History, outcome: Outcome, dual: set[str]) -> Iterator[
                 yield _finding(flood, row, data_ns)
     if history.has("control_send") and history.has("control_response"):
         for number, row in _medians(history, beside, _answered(history)):
-            flood, data_ns = judged[number], _mean_ns(judged[number])
+            flood, data_ns = judged[number], mean_ns(judged[number])
             if row["n"] < FEWEST_OWN or data_ns is None:
                 continue
-            if _disturbed(history, flood, whoever=True):
+            if disturbed(history, flood, whoever=True):
                 continue
             outcome.saw(flood.arm, flood.trial, ANSWERED, row["n"])
             if row["median_ns"] > SHARE * data_ns:
@@ -109,7 +109,7 @@ def _answered(history: History) -> DataFrame:
     return both.select("arm", "trial", F.col("to").alias("node"), "begun_t", "t")
 
 
-def _mean_ns(flood: Flood) -> float | None:
+def mean_ns(flood: Flood) -> float | None:
     """How long its requests take; None when none was answered."""
     waited = answered = 0
     for rows in flood.workers.values():
@@ -120,7 +120,7 @@ def _mean_ns(flood: Flood) -> float | None:
     return waited / answered if answered else None
 
 
-def _disturbed(history: History, flood: Flood, *, whoever: bool = False) -> bool:
+def disturbed(history: History, flood: Flood, *, whoever: bool = False) -> bool:
     """Whether anything but floods was done to its broker (or to ``whoever``) while it lay there;
     that its leaderships are given to others is no reason for it to be slow."""
     own = {each.id for each in floods(history)}

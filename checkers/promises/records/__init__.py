@@ -29,6 +29,8 @@ Violations:
 - ``acknowledged-nowhere``: an acknowledgement names no offset (`unplaced`);
 - ``append-time-missing``: an acknowledgement says nothing of when the record was appended, though
   its topic has LogAppendTime (`untimed`);
+- ``setting-unheeded``: the same, though its topic was given LogAppendTime while it was written to,
+  and all has been calm since (`unheeded`);
 - ``append-time-wrong``: a record's append time is not what its producer was told, or not of the
   time at which it was sent (`append_times`);
 - ``misplaced``: a record is in the log of another partition than the one that it was sent to;
@@ -78,6 +80,7 @@ from checkers.promises.records.refused_sequences import refused_sequences
 from checkers.promises.records.refused_writes import judge_refused
 from checkers.promises.records.sent_again import judge_again
 from checkers.promises.records.unanswered import SENT, judge_unanswered
+from checkers.promises.records.unheeded import HEEDED, judge_unheeded
 from checkers.promises.records.unplaced import unplaced
 from checkers.promises.records.untimed import DATED, judge_untimed
 
@@ -118,6 +121,7 @@ def check(history: History) -> Outcome:
         if row["wrong"]:
             outcome.add(_mistimed(row), row["wrong"])
     judge_untimed(history, outcome)
+    judge_unheeded(history, outcome)
     judge_altered(history, outcome)
     judge_unanswered(history, outcome)
     return outcome
@@ -298,6 +302,7 @@ PROMISE: Final = Promise(
         "read-otherwise": "A record keeps the leader epoch under which it was read.",
         "failed-write-read": "No consumer is given a record whose write certainly failed.",
         "acknowledged-nowhere": "Who is told that a record is there is told at which offset.",
+        "setting-unheeded": "A leader goes by its topic's settings as they are.",
         "append-time-missing": "Who dates what is appended says so to who sent it.",
         "append-time-wrong": "A record's append time is when it was appended, and as was told.",
     },
@@ -307,6 +312,7 @@ PROMISE: Final = Promise(
         WHOLE: "by consumers and at the end: key, value and headers",
         ORDERED: "where there is such a producer",
         SENT: "by who asks for no answer, on partitions whose leader stayed",
+        HEEDED: "while it was written to, and after all was calm",
         DATED: "by who has LogAppendTime, and is no black box",
         TIMED: "of acknowledged records, on topics with LogAppendTime",
     },

@@ -113,6 +113,17 @@ def test_compaction_excuses_where_it_is_configured(story: Any, spark: Any) -> No
     assert excuse(story, spark) == "compacted"
 
 
+def test_compaction_takes_nothing_where_each_record_has_a_key_of_its_own(
+    story: Any, spark: Any
+) -> None:
+    story.commit(0, 1, 0)
+    compacted = {"configs": {"cleanup.policy": "compact"}}
+    story.run["topics"] = {"t": {**compacted, "keys": "unique"}}
+    assert excuse(story, spark) is None
+    story.run["topics"] = {"t": {**compacted, "keys": "some"}}
+    assert excuse(story, spark) == "compacted"
+
+
 # -- damaged logs ---------------------------------------------------------------------------------
 
 

@@ -65,6 +65,13 @@ def test_a_sound_folder(log: Log) -> None:
     assert found["damage"] == []
     assert (found["segments"], found["batches"]) == (len(files(log.dir, ".log")), 40)
     assert found["segments"] > 2
+    sizes = [file.stat().st_size for file in sorted(log.dir.glob("*.log"))]
+    assert [segment["bytes"] for segment in found["kept"]] == sizes
+    begins = [segment["base_offset"] for segment in found["kept"]]
+    assert begins == [int(file.stem) for file in sorted(log.dir.glob("*.log"))]
+    times = [segment["newest_ms"] for segment in found["kept"]]
+    assert times == sorted(times)
+    assert times[0] > 0
     assert (found["start_offset"], found["end_offset"]) == (0, 40)
     assert found["epochs"] == EPOCHS
     assert found["checkpoint"] == [

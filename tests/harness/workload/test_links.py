@@ -74,3 +74,31 @@ def test_who_is_answered_once_of_twice_loses_the_other(joined: Any) -> None:
     peer.close()
     owner.step_until(2)
     assert owner.told == [("answer", b"told"), ("lost", "disconnect")]
+
+
+def test_the_second_may_be_sent_later(joined: Any) -> None:
+    owner, channel, peer = joined
+    owner.links.send(channel, frame(b"one"), "tag", answers=2)
+    assert peer.recv(100) == frame(b"one")
+    peer.sendall(frame(b"told"))
+    owner.step_until(1)
+    assert channel.state == "busy"
+    owner.links.send_more(channel, frame(b"two"))
+    assert peer.recv(100) == frame(b"two")
+    peer.sendall(frame(b"too"))
+    owner.step_until(2)
+    assert channel.state == "free"
+
+
+def test_what_is_sent_later_comes_behind_what_the_socket_did_not_take_yet(joined: Any) -> None:
+    owner, channel, peer = joined
+    large = frame(bytes(20_000_000))
+    owner.links.send(channel, large, "tag", answers=2)
+    assert channel._out is not None
+    owner.links.send_more(channel, frame(b"two"))
+    got = bytearray()
+    peer.settimeout(5)
+    while len(got) < len(large) + 7:
+        owner.links.step(0.001)
+        got += peer.recv(1 << 20)
+    assert got == large + frame(b"two")

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from harness.workload.refused_asker import IMPOSSIBLE, Params, RefusedAsker
+from harness.workload.refused_asker import IMPOSSIBLE, LATER_NS, Params, RefusedAsker
 from harness.workload.spec import WorkloadSpec
+from nodes.core.errors import ApiError, Errors
+from nodes.core.types import TopicPartition
+from nodes.log.config import LogConfig
+from nodes.log.validation import validate_produced
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import WireError, build, encode_response, parse_body, parse_header
+from nodes.wire.records import check_crc
 
 READABLE = [one for one in IMPOSSIBLE if not (one.lacks or one.behind)]
 SAYS = [one.says for one in READABLE]
@@ -38,6 +43,9 @@ class _Sent:
         assert answers == (2 if tag.what.behind else 1)
         self.frames.append(frame)
         channel.tag = tag
+
+    def send_more(self, channel: Any, frame: bytes) -> None:
+        self.frames.append(frame)
 
 
 @pytest.fixture
@@ -78,6 +86,16 @@ def answer(api: ApiKey, version: int, code: int) -> bytes:
                     "partition_result": [{"partition_id": 0, "error_code": code, **text}],
                 }
             ],
+        },
+        ApiKey.PRODUCE: {
+            "responses": [
+                {
+                    "name": "t",
+                    "partition_responses": [
+                        {"index": 0, "error_code": code, "base_offset": -1, "log_append_time": -1}
+                    ],
+                }
+            ]
         },
         ApiKey.INCREMENTAL_ALTER_CONFIGS: {
             "responses": [
@@ -162,6 +180,23 @@ def test_answers_come_in_the_order_of_the_requests(asker: Any, turn: str) -> Non
         assert (came_of, fields["failure"]) == ("info", "out-of-turn")
 
 
+def test_the_later_one_is_sent_a_moment_after_the_fetch(asker: Any) -> None:
+    channel = SimpleNamespace(node=1, tag=None)
+    while channel.tag is None or not channel.tag.what.later:
+        asker.ask(channel)
+    frames, asked = asker._links.frames, channel.tag
+    sent = len(frames)
+    assert parse_header(frames[-1][4:]).api_key == ApiKey.FETCH
+    asker.waits(channel, asked.invoke_t + LATER_NS - 1)
+    assert len(frames) == sent
+    for _ in range(2):  # once
+        asker.waits(channel, asked.invoke_t + LATER_NS)
+    assert [parse_header(f[4:]).api_key for f in frames[sent:]] == [asked.what.api]
+    own = answer(asked.what.api, asked.what.version, asked.what.wanted)
+    asker.answered(channel, own, 5)
+    assert asker.recorder.done[-1][1]["failure"] == "out-of-turn"
+
+
 def test_what_is_lost_behind_a_fetch_is_told_once(asker: Any) -> None:
     channel = _behind(asker)
     before = len(asker.recorder.done)
@@ -186,3 +221,29 @@ def test_what_is_lost_or_is_no_answer_is_told(asker: Any) -> None:
     asker.answered(channel, b"\0\0", 5)
     assert [came_of for came_of, _ in asker.recorder.done] == ["info", "info"]
     assert asker.recorder.done[0][1]["failure"] == "timeout"
+
+
+def _written(number: int) -> bytes:
+    """The batch of the produce request of that number."""
+    frame = PRODUCED[number].frames("t", "me")[0][4:]
+    body = parse_body(parse_header(frame), frame)
+    (topic,) = body.topic_data
+    return bytes(topic.partition_data[0].records)
+
+
+PRODUCED = [one for one in IMPOSSIBLE if one.api is ApiKey.PRODUCE]
+
+
+@pytest.mark.parametrize("number", range(len(PRODUCED)))
+def test_what_is_wrong_with_a_batch_is_that_alone(number: int) -> None:
+    batch, what = _written(number), PRODUCED[number]
+    config, at = LogConfig(), TopicPartition("t", 0)
+    if what.wanted == Errors.INVALID_REQUIRED_ACKS:
+        _, header = validate_produced(batch, at, config, lambda: 0)
+        assert header.record_count == 2
+        return
+    with pytest.raises(ApiError) as refused:
+        validate_produced(batch, at, config, lambda: 0)
+    assert refused.value.error == what.wanted
+    if what.wanted == Errors.INVALID_RECORD:
+        assert check_crc(batch, 0, len(batch))

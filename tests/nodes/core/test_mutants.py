@@ -82,6 +82,10 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("tell-what-is-not-kept", "takes_in_what_is_kept"),
         ("go-on-with-what-is-called-off", "calls_off_moves"),
         ("list-no-moves", "lists_moves"),
+        ("answer-out-of-turn", "mutes_who_waits"),
+        ("measure-the-other-plane", "measures_own_plane"),
+        ("miss-what-changed-meanwhile", "looks_for_what_it_missed"),
+        ("keep-what-is-old", "lets_go_of_the_old"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from nodes.config import BrokerConfig
 from nodes.metrics import Metrics
+from nodes.mutants import rules_with
 from nodes.network import socket_server
 from nodes.network.socket_server import SocketServer
 from tests.nodes.network.conftest import PATIENCE_S, parse
@@ -50,6 +51,29 @@ def test_pipelined_requests_are_handled_one_at_a_time_and_in_order(start: Any, w
     client.send(b"".join(wire.request(0, i) for i in range(200)))
     assert [int.from_bytes(client.answer(), "big") for _ in range(200)] == list(range(200))
     assert most == 1
+
+
+def test_with_a_planted_bug_the_second_overtakes_the_first(start: Any, wire: Any) -> None:
+    running = start(num_io_threads="2", num_network_threads="1")
+    for parts in running.server._planes():
+        for processor in parts.processors():
+            processor._mutes = rules_with(["answer-out-of-turn"]).mutes_who_waits()
+    first, second = threading.Event(), threading.Event()
+
+    def handle(req: Any) -> None:
+        if req.correlation_id == 1:
+            first.set()
+            assert second.wait(wire.patience_s)
+        wire.echo(req)
+
+    running.handle = handle
+    client = running.client()
+    client.send(wire.request(0, 1))
+    assert first.wait(wire.patience_s)
+    client.send(wire.request(0, 2))
+    assert int.from_bytes(client.answer(), "big") == 2
+    second.set()
+    assert int.from_bytes(client.answer(), "big") == 1
 
 
 def test_a_request_without_answer_lets_the_next_one_in(start: Any, wire: Any) -> None:

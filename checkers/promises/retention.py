@@ -1,0 +1,186 @@
+"""Retention: does a log lose what is too old or too much, and nothing else?
+
+Guarantee (UnifiedLog.deleteOldSegments): every ``log.retention.check.interval.ms`` the oldest
+segments of a log go for which it is true that ``retention.bytes`` are left without them, or that
+their latest record is older than ``retention.ms``; no others. Disks run full otherwise, or records
+are gone before anybody could read them.
+
+Violations, of the folders of final leaders as they lay on disk in the end (`log_folder`), of topics
+that set one of the two themselves:
+- ``kept-beyond-size``: without its oldest segment a log has ``retention.bytes`` or more;
+- ``kept-beyond-time``: the latest record of its oldest segment is far older than ``retention.ms``;
+- ``expired-too-soon``: a log has lost its beginning, and has less than ``retention.bytes`` left; or
+  a record was acknowledged there that was appended less than ``retention.ms`` ago, and the log
+  begins behind it.
+
+Lawful, and looks similar: a broker looks for the first time `FIRST_LOOK_NS` after it began
+(LogManager.InitialTaskDelayMs), and every so often after that; what is not committed stays; the
+segment that is written to goes by its age, but not when it is empty; records that somebody has
+deleted (DeleteRecords) are gone, whatever is left; where both limits are set, either of them takes.
+A segment goes as a whole: nobody is owed what lies in one whose latest record is too old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from checkers.facts.accounts import final_leaders
+from checkers.facts.deleted_records import deleted_to
+from checkers.facts.leadership import TP, Key, key_of
+from checkers.facts.lives import runs
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
+from checkers.judging.witness import Finding, Pick
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+    from checkers.history.run_info import TopicFacts
+
+LOGS: Final = "logs of topics whose retention bites"
+TAKEN: Final = "logs that lost their beginning to retention"
+FIRST_LOOK_NS: Final = 30_000_000_000
+SLACK_NS: Final = 5_000_000_000
+"""Beyond that, and beyond an interval of a second, on a busy machine."""
+SLACK_MS: Final = 5_000
+_CLOCKS_MS: Final = 1_000
+"""By so much the times of records may be off that somebody else's clock gave them."""
+Row = Mapping[str, Any]
+
+
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    leaders = final_leaders(history)
+    acked: dict[Key, list[tuple[int, int]]] | None = None
+    for row in history.rows("log_folder"):
+        key, end = key_of(row), leaders.get(key_of(row))
+        facts = history.run.topic(*key[:3])
+        bites = facts.retention_ms is not None or facts.retention_bytes is not None
+        if not bites or row["error"] is not None or row["kept"] is None:
+            continue
+        if end is None or end["node"] != row["node"]:
+            continue
+        outcome.saw(*key[:2], LOGS)
+        begins = end["log_start_offset"] or 0
+        if begins > 0 and not deleted_to(history, key):
+            outcome.saw(*key[:2], TAKEN)
+            if acked is None:
+                acked = _acked(history)
+            for says in _too_soon(history, row, facts, begins, acked.get(key, [])):
+                outcome.add(_finding("expired-too-soon", row, says))
+        if not _has_looked(history, row):
+            outcome.unjudged(key[0], "what is kept too long: brokers began shortly before the end")
+            continue
+        for rule, says in _too_long(history, row, facts, end):
+            outcome.add(_finding(rule, row, says))
+    return outcome
+
+
+def _has_looked(history: History, row: Row) -> bool:
+    """Whether its broker has run on for long enough before its folder was read."""
+    of = runs(history).get((row["arm"], row["trial"], row["node"]), [])
+    began = [t for t, up in of if t <= row["t"]]
+    running = bool(of) and [up for t, up in of if t <= row["t"]][-1:] == [True]
+    return running and row["t"] - began[-1] >= FIRST_LOOK_NS + SLACK_NS
+
+
+def _too_long(history: History, row: Row, facts: TopicFacts, end: Row) -> Iterator[tuple[str, str]]:
+    kept = row["kept"]
+    if not kept:
+        return
+    following = kept[1]["base_offset"] if len(kept) > 1 else row["end_offset"]
+    committed = end["high_watermark"]
+    if committed is not None and following > committed:
+        return
+    if facts.retention_bytes is not None and len(kept) > 1:
+        left = sum(segment["bytes"] for segment in kept[1:])
+        if left >= facts.retention_bytes:
+            yield (
+                "kept-beyond-size",
+                f"has {left} bytes without its oldest segment, and keeps that, too; "
+                f"retention.bytes={facts.retention_bytes}",
+            )
+    age_ms = _age_ms(history, row, kept[0]["newest_ms"])
+    if facts.retention_ms is None or kept[0]["newest_ms"] < 0 or age_ms is None:
+        return
+    if age_ms > facts.retention_ms + SLACK_MS:
+        yield (
+            "kept-beyond-time",
+            f"keeps a segment whose latest record is {age_ms / 1000:.1f} s old; "
+            f"retention.ms={facts.retention_ms}",
+        )
+
+
+def _too_soon(
+    history: History, row: Row, facts: TopicFacts, begins: int, acked: list[tuple[int, int]]
+) -> Iterator[str]:
+    """``acked``: offsets and append times (ms)."""
+    left = sum(segment["bytes"] for segment in row["kept"])
+    by_size, by_time = facts.retention_bytes, facts.retention_ms
+    if by_time is None and by_size is not None and left < by_size:
+        yield f"begins at offset {begins}, and has {left} bytes left; retention.bytes={by_size}"
+    if by_size is None and by_time is not None:
+        lost = [(offset, ms) for offset, ms in acked if offset < begins]
+        offset, newest_ms = max(lost, key=lambda one: one[1], default=(0, 0))
+        age_ms = _age_ms(history, row, newest_ms)
+        if lost and age_ms is not None and age_ms < by_time - _CLOCKS_MS:
+            yield (
+                f"begins at offset {begins}, behind offset {offset}, which was appended "
+                f"{age_ms / 1000:.1f} s ago; retention.ms={by_time}"
+            )
+
+
+def _age_ms(history: History, row: Row, time_ms: int) -> float | None:
+    """How old a time of a record was when the folder was read; None: nobody tied the clocks."""
+    run = history.run
+    if run.clock_offset_ns is None:
+        return None
+    return float(row["t"] - run.clock_offset_ns) / 1e6 - time_ms
+
+
+def _acked(history: History) -> dict[Key, list[tuple[int, int]]]:
+    """By partition, the offset and the append time of each acknowledged record that has one, of
+    topics that go by `retention_ms`."""
+    found: dict[Key, list[tuple[int, int]]] = {}
+    told = history.frame("produce").where("type = 'ok' and offset >= 0 and log_append_time_ms >= 0")
+    topics = sorted({key[2] for key in final_leaders(history)
+                     if history.run.topic(*key[:3]).retention_ms is not None})  # fmt: skip
+    rows = told.where(told["topic"].isin(topics)).select(*TP, "offset", "log_append_time_ms")
+    for row in rows.toArrow().to_pylist():
+        found.setdefault(key_of(row), []).append((row["offset"], row["log_append_time_ms"]))
+    return found
+
+
+def _finding(rule: str, row: Row, says: str) -> Finding:
+    at = {name: row[name] for name in ("node", "topic", "partition")}
+    return Finding(
+        rule,
+        f"node {row['node']}'s log of {row['topic']}-{row['partition']} {says}",
+        row["arm"],
+        row["trial"],
+        (Pick("log_folder", at, rows=1), Pick("log_end", at, rows=1)),
+    )
+
+
+PROMISE: Final = Promise(
+    name="retention",
+    says="A log loses what is too old or too much, and nothing else.",
+    source="UnifiedLog.deleteOldSegments; topic configs retention.ms and retention.bytes",
+    rules={
+        "kept-beyond-size": "A log is not longer than its retention and one segment.",
+        "kept-beyond-time": "What is older than its retention goes.",
+        "expired-too-soon": "What is within the retention stays.",
+    },
+    evidence={
+        LOGS: "that were read, of final leaders",
+        TAKEN: "of those",
+    },
+    unknown_when=("no folder of such a topic was read",),
+    blind=(
+        "what is kept too long by a broker that began less than 35 s before the end",
+        "topics with both limits, or with neither; followers, and leaders of before",
+        "when it went: only whether it may be gone in the end",
+    ),
+    timed=frozenset({"kept-beyond-size", "kept-beyond-time"}),
+    check=check,
+)

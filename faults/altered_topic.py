@@ -1,0 +1,39 @@
+"""``alter-topic``: a topic under test is given other settings while clients use it.
+
+Brokers hear of it by a notification in ZooKeeper (ZkConfigManager), or by their metadata log, and
+go by the new settings from then on; who had no session then has to look for what it missed.
+"""
+
+from __future__ import annotations
+
+from faults.base import BaseFault
+from faults.params import Params
+from faults.protocol import Context, Entry, FaultFailed
+
+
+class AlterTopic(BaseFault):
+    """Parameters: topic; configs: all that it has from then on, each as ``name=value``.
+
+    Took hold: the request was answered. Nothing to heal.
+    """
+
+    name = "alter-topic"
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
+        params = Params(entry)
+        self.topic = params.text("topic")
+        self.configs: dict[str, str] = {}
+        for text in params.texts("configs"):
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise params.error("configs", f"{text!r} is not allowed; allowed: name=value")
+            self.configs[name] = value
+        params.done()
+
+    def apply(self, ctx: Context) -> None:
+        if not ctx.view.partitions(self.topic):
+            raise FaultFailed(f"there is no topic {self.topic}")
+        ctx.admin.alter_topic_configs(self.topic, self.configs)
+        self.detail |= {"topic": self.topic, "configs": self.configs}
+        self.took_hold = True

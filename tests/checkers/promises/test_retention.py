@@ -1,0 +1,111 @@
+"""What goes from a log by its age and size: histories that are caught beside ones that are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.promises.retention import LOGS, TAKEN, check
+from tests.checkers.conftest import ARM, Story
+from tests.checkers.together import Asks, judging
+
+BYTES, SECONDS = {"retention.bytes": "8000"}, {"retention.ms": "5000"}
+READ = 90_000.0
+"""When the folder was read (ms)."""
+
+
+def segments(*sizes: int, newest: float = 80_000) -> list[dict[str, int]]:
+    """Ten records each; the last has the latest time, ``newest`` that of the first (ms)."""
+    return [
+        {"base_offset": 100 + 10 * n, "bytes": size, "newest_ms": int(newest + 1_000 * n)}
+        for n, size in enumerate(sizes)
+    ]
+
+
+def log(
+    kept: list[dict[str, int]],
+    configs: dict[str, str] = BYTES,
+    *,
+    start: int = 100,
+    committed: int | None = None,
+    began: float = 1_000,
+    leads: bool = True,
+    deleted: int | None = None,
+    acked: tuple[int, float] | None = None,
+    **more: Any,
+) -> Story:
+    """The log of a leader that began at ``began`` (ms), as it was read. ``acked``: one record's
+    offset and append time (ms). Clocks are one."""
+    story = Story()
+    story.run["topics"] = {"t": {"configs": configs}}
+    story.add("node_event", began, node=1, event="start")
+    end = 100 + 10 * len(kept)
+    bounds = {"log_start_offset": start, "log_end_offset": end, "is_leader": leads}
+    high_watermark = end if committed is None else committed
+    story.add("log_end", READ - 1, node=1, high_watermark=high_watermark, **bounds)
+    if deleted is not None:
+        story.add("records_deleted", 5_000, node=1, offset=deleted)
+    if acked is not None:
+        offset, at_ms = acked
+        story.produce(at_ms + 1, offset, offset, 1, log_append_time_ms=int(at_ms))
+    told = {"segments": len(kept), "end_offset": end, "kept": kept, **more}
+    story.add("log_folder", READ, node=1, **told)
+    return story
+
+
+FULL = segments(4_000, 4_000, 4_000)
+OLD = segments(500, 500, newest=70_000)
+FRESH = segments(500, 500, newest=86_000)
+CASES: dict[str, tuple[Story, str | None]] = {
+    "the oldest can go": (log(FULL), "kept-beyond-size"),
+    "and it is the first": (log(FULL, start=0), "kept-beyond-size"),
+    "without it there is too little": (log(segments(4_000, 4_000, 3_999)), None),
+    "one that is written to": (log(segments(90_000)), None),
+    "what is not committed stays": (log(FULL, committed=109), None),
+    "its broker began a moment ago": (log(FULL, began=60_000), None),
+    "a follower's": (log(FULL, leads=False), None),
+    "without a limit": (log(FULL, {}), None),
+    "a compacted topic": (log(FULL, {**BYTES, "cleanup.policy": "compact"}), None),
+    "nobody could read it": (log(FULL, error="no folder"), None),
+    "too little is left": (log(segments(4_000, 3_999)), "expired-too-soon"),
+    "nothing is left": (log([]), "expired-too-soon"),
+    "enough is left": (log(segments(4_000, 4_000)), None),
+    "it never had more": (log(segments(400), start=0), None),
+    "somebody deleted the rest": (log(segments(400), deleted=100), None),
+    "either limit may have taken it": (log(segments(400), BYTES | SECONDS), None),
+    "it is old": (log(OLD, SECONDS), "kept-beyond-time"),
+    "it is old, and alone": (log(OLD[:1], SECONDS), "kept-beyond-time"),
+    "it will be old in a moment": (log(FRESH, SECONDS), None),
+    "it is old, and was not looked at": (log(OLD, SECONDS, began=60_000), None),
+    "it is empty": (log([{**OLD[0], "newest_ms": -1}], SECONDS), None),
+    "old enough, or nearly": (log(FRESH, SECONDS, acked=(99, 84_500)), None),
+    "it was young": (log(FRESH, SECONDS, acked=(99, 86_500)), "expired-too-soon"),
+    "it is young, and there": (log(FRESH, SECONDS, acked=(100, 86_500)), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+@judging(check)
+def test_a_log_loses_what_is_too_old_or_too_much_and_nothing_else(name: str) -> Asks:
+    story, rule = CASES[name]
+    outcome = yield story
+    assert outcome.counts == ({} if rule is None else {rule: 1})
+
+
+@judging(check)
+def test_what_was_read_counts() -> Asks:
+    outcome = yield log(segments(4_000, 4_000))
+    assert outcome.evidence == {(ARM, 0, LOGS): 1, (ARM, 0, TAKEN): 1}
+
+
+@judging(check)
+def test_of_nothing_that_expires_there_is_nothing_to_judge() -> Asks:
+    outcome = yield log(FULL, {})
+    assert not outcome.evidence
+
+
+@judging(check)
+def test_who_began_a_moment_ago_is_said_to_be_unjudged() -> Asks:
+    outcome = yield log(FULL, began=60_000)
+    assert any("began shortly before" in why for why in outcome.not_judged)
