@@ -38,6 +38,7 @@ _REQUEST_MS: Final = 20_000
 _PAUSE_S: Final = 0.1
 
 NONE: Final = 0
+_UNKNOWN_SERVER_ERROR: Final = -1
 _UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 _REQUEST_TIMED_OUT: Final = 7
 _TOPIC_ALREADY_EXISTS: Final = 36
@@ -117,7 +118,8 @@ class ClusterAdmin:
         )
 
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
-        """These and no others (AlterConfigs). Brokers hear of it a moment later."""
+        """These and no others (AlterConfigs). Brokers hear of it a moment later. A controller whose
+        session has just ended knows no better than UNKNOWN_SERVER_ERROR (ZkAdminManager)."""
         rows = [{"name": name, "value": value} for name, value in configs.items()]
         resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": topic, "configs": rows}
         self._operate(
@@ -126,6 +128,7 @@ class ClusterAdmin:
             lambda answer: [
                 (r.resource_name, r.error_code, r.error_message) for r in answer.responses
             ],
+            again={_UNKNOWN_SERVER_ERROR},
         )
 
     def delete_topic(self, topic: str) -> None:
@@ -258,8 +261,12 @@ class ClusterAdmin:
         *,
         accept: set[int] | None = None,
         accept_again: set[int] | None = None,
+        again: set[int] | None = None,
     ) -> None:
+        """``accept``: what is as good as done; ``accept_again``: where a try before had no answer;
+        ``again``: what is tried once more, as `NOT_CONTROLLER` is."""
         accepted = {NONE} | (accept or set())
+        retried = {_NOT_CONTROLLER} | (again or set())
         deadline = time.monotonic() + _TIMEOUT_S
         reason = "no controller"
         while time.monotonic() < deadline:
@@ -284,7 +291,7 @@ class ClusterAdmin:
                     name, code, message = bad[0]
                     name = name or "the request"
                     reason = f"{name}: {error_name(int(code))}" + (f" ({message})" * bool(message))
-                    if int(code) != _NOT_CONTROLLER:
+                    if int(code) not in retried:
                         raise FaultFailed(f"{what}: {reason}")
             time.sleep(_PAUSE_S)
         raise FaultFailed(f"{what}: {reason}")

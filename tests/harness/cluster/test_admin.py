@@ -95,14 +95,19 @@ def test_a_broker_that_does_not_tell_is_a_fault_that_failed(
         ClusterAdmin(nothing, links).broker_config(2, "n")
 
 
-@pytest.mark.parametrize("error", [0, 40])
+SESSION_ENDED, NOT_CONTROLLER, INVALID_CONFIG = -1, 41, 40
+
+
+@pytest.mark.parametrize("errors", [[0], [INVALID_CONFIG], [SESSION_ENDED, NOT_CONTROLLER, 0]])
 def test_the_configs_of_a_topic_are_changed_by_its_controller(
-    monkeypatch: pytest.MonkeyPatch, error: int
+    monkeypatch: pytest.MonkeyPatch, errors: list[int]
 ) -> None:
     asked: list[tuple[Any, Any]] = []
+    answers = iter(errors)
 
     def ask(address: Any, entity: Any, _timeout_s: float) -> Any:
         asked.append((address, entity))
+        error = next(answers)
         row = SimpleNamespace(resource_name="t", error_code=error, error_message="no such config")
         return SimpleNamespace(responses=[row])
 
@@ -110,12 +115,13 @@ def test_the_configs_of_a_topic_are_changed_by_its_controller(
     view: Any = SimpleNamespace(controller=lambda: 3)
     links: Any = SimpleNamespace(address=lambda node, link, direct: (f"node-{node}", link, direct))
     admin = ClusterAdmin(view, links)
-    if error:
+    if errors[-1]:
         with pytest.raises(FaultFailed, match=r"topic t: t: INVALID_CONFIG \(no such config\)"):
             admin.alter_topic_configs("t", {"min.insync.replicas": "2"})
     else:
         admin.alter_topic_configs("t", {"min.insync.replicas": "2"})
-    ((address, entity),) = asked
+    assert len(asked) == len(errors)
+    address, entity = asked[-1]
     assert address == ("node-3", Link.CLIENT, True)
     ((resource,), (config,)) = entity.resources, entity.resources[0].configs
     assert (int(resource.resource_type), resource.resource_name) == (2, "t")  # TOPIC
