@@ -155,8 +155,10 @@ def _asked(history: History) -> dict[Place, list[Asked]]:
         names = ["arm", "trial", "node", "boot", "to", "correlation_id", "api"]
         sent = history.frame("control_send").select(*names, F.col("t").alias("from_t"))
         if history.has("control_response"):
+            # With each connection numbers begin anew: what is heard is of what was sent then.
             heard = history.frame("control_response").where("error is not null")
-            sent = sent.join(heard.select(*names, "t").distinct(), names, "left")
+            heard = heard.select(*names, F.col("send_t").alias("from_t"), "t").distinct()
+            sent = sent.join(heard, [*names, "from_t"], "left")
         else:
             sent = sent.withColumn("t", F.lit(None).cast("long"))
         for row in sent.toArrow().to_pylist():

@@ -128,6 +128,26 @@ def test_a_planes_metrics_tell_what_was_asked_of_it(spark: Any) -> None:
     )
 
 
+def test_a_number_that_comes_again_is_of_another_connection(spark: Any) -> None:
+    """Of five requests the answers are counted once, whatever is sent under their numbers later."""
+    stories = {}
+    for name, counted in (("once", 5), ("twice", 10)):
+        story = told(requestLeaderAndIsrversion7=3 + 39 + counted)
+        way = {"node": 1, "boot": 1, "to": 2, "api": "LEADER_AND_ISR"}
+        for number in range(5):
+            for sent in (12_000 + 100 * number, 19_950 + 10 * number):
+                own = {**way, "correlation_id": number}
+                story.add("control_send", sent, enqueue_t=sent * MS, attempt=1, **own)
+                answer = {"send_t": sent, "error": 0}
+                story.add("control_response", sent + 4, **answer, **own)
+        stories[name] = story
+    found = judged_together(spark, check, stories)
+    assert {name: rules.get(RULE, 0) for name, (rules, _) in found.items()} == {
+        "once": 0,
+        "twice": 1,
+    }
+
+
 def test_one_plane_tells_of_no_other(spark: Any) -> None:
     story = told(planes="single")
     mbean = f"{NETWORK}RequestChannel,name=ControlPlaneRequestQueueSize"
