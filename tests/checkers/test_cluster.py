@@ -149,8 +149,8 @@ def test_a_cluster_that_loses_a_worker_says_the_same(
     spark: Any, tmp_path: Path, standalone: Standalone
 ) -> None:
     run = tmp_path / "store" / "run"
-    make(run, rows=60_000, plants={"acked-all-lost": 2_200})
-    asked_for(run, "truncation-loss")
+    make(run, rows=60_000, plants={"acked-all-lost": 2_200, "replica-differs": 2})
+    asked_for(run, "truncation-loss", "replicas")
     alone = judged(check_run(run, spark=spark, out=tmp_path / "alone"))
     assert alone["verdict"] == "invalid"
     mounted = f"spark.hadoop.fs.viewfs.mounttable.made.link./store=file://{tmp_path}/store"
