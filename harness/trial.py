@@ -24,6 +24,7 @@ from typing import Any, Final
 import orjson
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from checkers.history.run_info import UNIQUE
 from faults.plan import Plan
 from faults.protocol import Capability, Entry, FaultFailed, Link
 from harness import pulse
@@ -302,7 +303,7 @@ class TrialRunner:
             self.result.topics[topic.name] = {
                 "assignment": {str(p): list(r) for p, r in topic.assignment.items()},
                 "configs": dict(topic.configs),
-                "keys": "unique",  # of all that workloads send (harness/workload/values.py)
+                "keys": UNIQUE,  # of all that workloads send (harness/workload/values.py)
             }
         if not cluster.wait_full_isr(None, 20.0):
             raise FaultFailed("topics under test did not reach a full ISR within 20 s")

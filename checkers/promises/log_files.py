@@ -28,11 +28,10 @@ Violations:
 
 Lawful, and looks similar: a replica of Kafka 2.8 has no topic id yet. The checkpoint may begin
 leader epochs of which there are no records, at the log's end or where another begins; below the
-log's start it tells of nothing, though the segment is there still; where retention takes records,
-it may have taken those below the first entry since segments were listed. An index may lack entries,
-or be missing: it is made anew. A snapshot may know of producers whose records are deleted; one
-beyond the log's end is of a log that was cut, and about to be removed. Faults damage logs of
-brokers that are down, and those mend them when they start.
+log's start it tells of nothing, though the segment is there still. An index may lack entries, or be
+missing: it is made anew. A snapshot may know of producers whose records are deleted; one beyond the
+log's end is of a log that was cut, and about to be removed. Faults damage logs of brokers that are
+down, and those mend them when they start.
 """
 
 from __future__ import annotations
@@ -76,8 +75,7 @@ def check(history: History) -> Outcome:
             outcome.unknown(row["arm"], row["trial"], f"{_whose(row)} was not read: {row['error']}")
     for row in read:
         outcome.saw(row["arm"], row["trial"], FOLDERS)
-        expires = history.run.topic(row["arm"], row["trial"], row["topic"]).expires
-        for finding in _findings(row, served.get((*_place(row), row["node"])), expires):
+        for finding in _findings(row, served.get((*_place(row), row["node"]))):
             outcome.add(finding)
     for finding in (*_topic_ids(history, read), *_producers(read), *_of_no_producer(history, read)):
         outcome.add(finding)
@@ -95,7 +93,7 @@ def _whose(row: Row) -> str:
     return f"the folder of {row['topic']}-{row['partition']} on node {row['node']}"
 
 
-def _findings(row: Row, served: Row | None, expires: bool) -> Iterator[Finding]:
+def _findings(row: Row, served: Row | None) -> Iterator[Finding]:
     for damage in row["damage"]:
         rule = _BY_SORT.get(damage["sort"])
         if rule is not None:
@@ -104,10 +102,7 @@ def _findings(row: Row, served: Row | None, expires: bool) -> Iterator[Finding]:
         says = f"it ends at offset {row['end_offset']}; {served['log_end_offset']} was told"
         yield _finding("not-on-disk", row, says)
     start = (served or {}).get("log_start_offset") or row["start_offset"]
-    entries = [entry["offset"] for entry in row["checkpoint"]]
-    wrong = misplaced(
-        row["epochs"], row["checkpoint"], max(start, min(entries)) if expires and entries else start
-    )
+    wrong = misplaced(row["epochs"], row["checkpoint"], start)
     if wrong is not None:
         says = "the record at offset {} is of leader epoch {}, and by its checkpoint of {}"
         yield _finding("epochs-otherwise", row, says.format(*wrong))

@@ -7,7 +7,8 @@ checksums, offsets, times (DefaultRecordBatch) and sequences (ProducerAppendInfo
 ``.timeindex`` against the batches that they lead to (OffsetIndex, TimeIndex), producer snapshots
 against the batches before them (ProducerStateManager), leader epochs beside
 ``leader-epoch-checkpoint`` (LeaderEpochFileCache), the topic's id (PartitionMetadataFile). Nothing
-is written; nobody appends to topics under test any more, so that brokers may run on meanwhile.
+is written; nobody appends to topics under test any more, so that brokers may run on meanwhile. What
+retention takes goes step by step, and none of that is seen half-way (`_begun`).
 
 Rows: ``log_folder`` a replica; `checkers.promises.log_files` judges them.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import mmap
 import re
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -49,6 +51,9 @@ _PRODUCER: Final = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_VERSION: Final = 1
 _SEQUENCES: Final = 2**31 - 1
 _ID: Final = "topic_id: "
+_GOES_S: Final = 2.0
+"""So long a segment may still be there that is to go: the time of a busy machine."""
+_LOOK_S: Final = 0.05
 _KEPT: Final = 20
 """So much damage of one folder is told."""
 
@@ -102,18 +107,21 @@ def record_folders(cluster: Cluster, topics: Sequence[str]) -> None:
 def read_folder(folder: Path) -> dict[str, Any]:
     """The columns of a `log_folder` row, or its ``error`` alone: the folder cannot be read."""
     try:
-        return _read(folder)
+        try:
+            return _read(folder)
+        except FileNotFoundError:  # a segment went after it had been seen
+            return _read(folder)
     except (OSError, ValueError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    segments = _files(folder, ".log")
+    segments, checkpoint, reading = _begun(folder)
     if not segments and not folder.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {folder.parent}")
     snapshots = _files(folder, ".snapshot")
     start_offset = _offset_of(segments[0]) if segments else 0
-    reading = _Reading(end_offset=start_offset)
+    reading.end_offset = start_offset
     kept: list[dict[str, int]] = []
     for segment, following in pairwise([*segments, None]):
         assert segment is not None
@@ -153,10 +161,25 @@ def _read(folder: Path) -> dict[str, Any]:
             for producer_id, written in sorted(reading.producers.items())
         ],
         "epochs": reading.epochs,
-        "checkpoint": _checkpoint(folder / "leader-epoch-checkpoint", reading),
+        "checkpoint": checkpoint,
         "topic_id": _topic_id(folder / "partition.metadata"),
         "damage": reading.damage,
     }
+
+
+def _begun(folder: Path) -> tuple[list[Path], list[dict[str, int]], _Reading]:
+    """Its segments and its leader epochs, and what is wrong with these. A segment that lies wholly
+    below the first of them is about to go, and waited for; what goes later is in both."""
+    until = time.monotonic() + _GOES_S
+    while True:
+        reading = _Reading()
+        checkpoint = _checkpoint(folder / "leader-epoch-checkpoint", reading)
+        segments = _files(folder, ".log")
+        following = _offset_of(segments[1]) if len(segments) > 1 else None
+        goes = following is not None and checkpoint and checkpoint[0]["offset"] >= following
+        if not goes or time.monotonic() > until:
+            return segments, checkpoint, reading
+        time.sleep(_LOOK_S)
 
 
 def _files(folder: Path, suffix: str) -> list[Path]:

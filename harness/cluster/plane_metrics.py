@@ -33,12 +33,11 @@ _READ: Final = (
         rf"kafka\.server:type=KafkaRequestHandlerPool,name={_PLANE}RequestHandlerAvgIdlePercent",
         ("Count",),  # nanoseconds, over the number of handlers
     ),
-    (rf"kafka\.network:type=Acceptor,name={_PLANE}AcceptorBlockedPercent,.*", ("Count",)),
     (r"kafka\.network:type=RequestMetrics,name=RequestsPerSec,.*", ("Count",)),
     (
         r"kafka\.network:type=RequestMetrics,name=RequestQueueTimeMs,"
         "request=(Produce|LeaderAndIsr|UpdateMetadata)",
-        ("Count", "50thPercentile"),
+        ("50thPercentile",),
     ),
 )
 _PATTERNS: Final = tuple((re.compile(name), attributes) for name, attributes in _READ)

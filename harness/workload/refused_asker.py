@@ -30,7 +30,7 @@ from harness.workload.links import Channel
 from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
-from nodes.wire.records import build_batch
+from nodes.wire.records import CRC_FROM, build_batch
 
 STRANGER: Final = 999
 """A broker that there never is, and more brokers than there ever are."""
@@ -49,8 +49,7 @@ _FETCHED: Final = 1
 """The fetch's correlation id; 0 is that of all else."""
 _PRODUCE: Final = (ApiKey.PRODUCE, 7)
 _COUNT_AT: Final = 57
-"""Where a batch tells how many records it has; its checksum is of what follows `_CHECKED_FROM`."""
-_CHECKED_FROM: Final = 21
+"""Where a batch tells how many records it has; its checksum is of what follows `CRC_FROM`."""
 _CRC_AT: Final = 17
 _TOPIC_RESOURCE: Final = 2
 _APPEND: Final = 2
@@ -158,7 +157,7 @@ def _miscounted() -> bytes:
     """One record for two offsets, and a checksum that says the same."""
     batch = bytearray(_sound())
     batch[_COUNT_AT : _COUNT_AT + 4] = (1).to_bytes(4, "big")
-    batch[_CRC_AT:_CHECKED_FROM] = crc32c(bytes(batch[_CHECKED_FROM:])).to_bytes(4, "big")
+    batch[_CRC_AT:CRC_FROM] = crc32c(bytes(batch[CRC_FROM:])).to_bytes(4, "big")
     return bytes(batch)
 
 

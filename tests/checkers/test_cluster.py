@@ -132,7 +132,9 @@ def foreign_python(home: Path) -> dict[str, str]:
 
 
 def asked_for(run: Path, *checks: str) -> None:
-    """A few are enough to see where judging takes place."""
+    """A few are enough to see where judging takes place. None named: all that it is to have."""
+    if not checks:
+        return
     record = json.loads((run / "run.json").read_text())
     record["expectations"]["checks"] = list(checks)
     (run / "run.json").write_text(json.dumps(record))

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from checkers.history.run_info import UNIQUE
 from checkers.promises.administration import BEFORE_NS
 from faults.plan import Plan
 from faults.protocol import FaultFailed
@@ -37,8 +39,10 @@ class Admin:
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Admin, float], list[str]]:
-    def make(admin: Admin, patience_s: float) -> list[str]:
+def make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Admin, float], dict[str, Any]]:
+    def make(admin: Admin, patience_s: float) -> dict[str, Any]:
         monkeypatch.setattr(module, "_COMING_UP_S", patience_s)
         monkeypatch.setattr(module, "_ASK_AGAIN_S", 0.01)
         settings = Settings.of(store=tmp_path, seed=1)
@@ -55,19 +59,20 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Admin, fl
         cluster = SimpleNamespace(admin=admin, wait_full_isr=lambda *_: True)
         stage = Stage(nodes=(1, 2, 3), controller=1, victim=2, profile=settings.profile)
         runner._create_topics(cluster, stage)  # type: ignore[arg-type]
-        return list(runner.result.topics)
+        return runner.result.topics
 
     return make
 
 
-def test_a_topic_that_is_refused_is_asked_for_again(make: Callable[..., list[str]]) -> None:
+def test_a_topic_that_is_refused_is_asked_for_again(make: Callable[..., dict[str, Any]]) -> None:
     admin = Admin(time.monotonic() + 0.1)
     topics = make(admin, 30.0)
     assert len(topics) == 2
     assert len(admin.asked) > len(topics)
+    assert all(topic["keys"] == UNIQUE for topic in topics.values())
 
 
-def test_who_refuses_it_for_long_is_asked_no_more(make: Callable[..., list[str]]) -> None:
+def test_who_refuses_it_for_long_is_asked_no_more(make: Callable[..., dict[str, Any]]) -> None:
     admin = Admin(time.monotonic() + 60)
     with pytest.raises(FaultFailed, match="INVALID_REPLICA_ASSIGNMENT"):
         make(admin, 0.2)

@@ -51,8 +51,7 @@ def play(
     """Judged by these ``checks``; by all that the scenario asks for where none is named."""
     settings = Settings.of(store=store, planes="dual", **{"seed": KILL_FIRST, **options})
     recorded = record_run(SCENARIOS[scenario], settings, progress)
-    if checks:
-        asked_for(recorded.folder, *checks)
+    asked_for(recorded.folder, *checks)
     return conclude(recorded, progress)
 
 

@@ -71,7 +71,7 @@ def behind_data(history: History, outcome: Outcome, dual: set[str]) -> Iterator[
             outcome.saw(flood.arm, flood.trial, PROBED, row["n"])
             if row["median_ns"] > SHARE * data_ns:
                 yield _finding(flood, row, data_ns)
-    if history.has("control_send") and history.has("control_response"):
+    if history.has("control_response"):
         for number, row in _medians(history, beside, _answered(history)):
             flood, data_ns = judged[number], mean_ns(judged[number])
             if row["n"] < FEWEST_OWN or data_ns is None:
@@ -100,13 +100,11 @@ def _medians(
 
 
 def _answered(history: History) -> DataFrame:
-    """Requests of controllers to other brokers, each with when it was first sent and answered."""
-    names = ["arm", "trial", "node", "boot", "to", "correlation_id"]
-    sent = history.frame("control_send").where("node != to")
-    sent = sent.groupBy(*names).agg(F.min("t").alias("begun_t"))
-    heard = history.frame("control_response").where("error is not null").select(*names, "t")
-    both = sent.join(heard, names)
-    return both.select("arm", "trial", F.col("to").alias("node"), "begun_t", "t")
+    """Requests of controllers to other brokers, each with when it was sent and answered."""
+    heard = history.frame("control_response").where("error is not null and node != to")
+    return heard.select(
+        "arm", "trial", F.col("to").alias("node"), F.col("send_t").alias("begun_t"), "t"
+    )
 
 
 def mean_ns(flood: Flood) -> float | None:

@@ -128,25 +128,6 @@ def test_below_a_log_s_start_nothing_is_told(story: Any) -> Asks:
     assert not (yield story).counts
 
 
-@pytest.mark.parametrize(
-    ("retention_ms", "checkpoint", "counts"),
-    [
-        ("5000", begins((5, 30)), {}),
-        ("5000", [], {"epochs-otherwise": 1}),
-        ("5000", begins((5, 30), (6, 35)), {"epochs-otherwise": 1}),
-        ("-1", begins((5, 30)), {"epochs-otherwise": 1}),
-    ],
-)
-@judging(check)
-def test_what_retention_took_while_it_was_read(
-    story: Any, retention_ms: str, checkpoint: list[dict[str, int]], counts: dict[str, int]
-) -> Asks:
-    story.run["topics"] = {"t": {"configs": {"retention.ms": retention_ms}}}
-    served(story, 1, log_start_offset=25)
-    folder(story, 1, checkpoint=checkpoint)
-    assert dict((yield story).counts) == counts
-
-
 @judging(check)
 def test_a_topic_id_that_only_some_keep(story: Any) -> Asks:
     outcome = yield kept(story, topic_id=None)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from harness.cluster.log_folders import read_folder
+from harness.cluster import log_folders
+from harness.cluster.log_folders import _files, read_folder
 from nodes.log import Log
 from nodes.wire.records import build_batch, set_log_append_time, with_max_timestamp
 from tests.nodes.log.logs import NOW_MS, batch, files, open_log
@@ -58,6 +59,52 @@ def patch(file: Path, at: int, data: bytes) -> None:
     content = bytearray(file.read_bytes())
     content[at : at + len(data)] = data
     file.write_bytes(content)
+
+
+def test_a_segment_that_is_about_to_go_is_waited_for(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention tells of the new start first, and takes the file then."""
+    gone, following = first(log, ".log"), files(log.dir, ".log")[1]
+    begun = following if following < 20 else 20
+    checkpoint = log.dir / "leader-epoch-checkpoint"
+    checkpoint.write_text(f"0\n2\n2 {begun}\n5 20\n")
+    looks: list[float] = []
+
+    def look(pause_s: float) -> None:
+        looks.append(pause_s)
+        if len(looks) == 3:
+            gone.unlink()
+
+    monkeypatch.setattr(log_folders.time, "sleep", look)
+    found = read_folder(log.dir)
+    assert len(looks) == 3
+    assert found["start_offset"] == following
+    assert found["checkpoint"][0] == {"leader_epoch": 2, "offset": begun}
+
+
+def test_one_that_stays_is_told_of(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_folders, "_GOES_S", 0.0)
+    following = files(log.dir, ".log")[1]
+    (log.dir / "leader-epoch-checkpoint").write_text(f"0\n2\n2 {following}\n5 20\n")
+    found = read_folder(log.dir)
+    assert found["start_offset"] == 0
+    assert found["checkpoint"][0]["offset"] == following
+
+
+def test_a_segment_that_goes_while_it_is_read_is_none(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = [_files(log.dir, ".log")]
+    first(log, ".log").unlink()
+
+    def before_it_went(folder: Path, suffix: str) -> list[Path]:
+        return listed.pop() if suffix == ".log" and listed else _files(folder, suffix)
+
+    monkeypatch.setattr(log_folders, "_files", before_it_went)
+    found = read_folder(log.dir)
+    assert "error" not in found
+    assert found["start_offset"] == files(log.dir, ".log")[0]
 
 
 def test_a_sound_folder(log: Log) -> None:
