@@ -45,6 +45,7 @@ _CONSUMER: Final = -1
 _FETCH_VERSION: Final = 11
 _LATEST: Final = -1
 _EARLIEST: Final = -2
+_OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
 _PARTITION_BYTES: Final = 4 << 20
 _REQUEST_BYTES: Final = 16 << 20
 _TIMEOUT_S: Final = 30.0
@@ -246,7 +247,8 @@ def _read_node(
             replica.end = offset
         progress_s = now_s()
         while pending := [replica for replica in replicas if not replica.done]:
-            if _fetch(connection, node, pending, record, reader):
+            read = _fetch(connection, node, pending, record, reader)
+            if _begin_later(connection, pending, reader) or read:
                 progress_s = now_s()
             elif over():
                 raise WireError("not read to its end: the trial was being ended")
@@ -258,6 +260,24 @@ def _read_node(
         for replica in replicas:
             if not replica.done:
                 replica.error = str(e)
+
+
+def _begin_later(connection: Connection, replicas: Sequence[_Replica], reader: _Reader) -> bool:
+    """Whoever began to be read where its log begins no more, since retention goes on, is read from
+    where it begins now; whether anybody is."""
+    lost = [replica for replica in replicas if replica.error == _OUT_OF_RANGE]
+    for replica in lost:
+        replica.error = None
+    starts = {
+        id(replica): start for replica, start in _offsets(connection, lost, _EARLIEST, reader)
+    }
+    for replica in lost:
+        start = starts.get(id(replica), -1)
+        if start > replica.position:
+            replica.start = replica.position = start
+        else:
+            replica.error = replica.error or _OUT_OF_RANGE
+    return any(replica.error is None for replica in lost)
 
 
 def _offsets(

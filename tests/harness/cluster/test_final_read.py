@@ -65,6 +65,46 @@ def test_as_long_as_something_comes(monkeypatch: pytest.MonkeyPatch, served: int
         assert replica.error == "not read to its end: nothing came for 60 s"
 
 
+class Expiring(Logs):
+    """Its log begins at 0 when it is asked first, and at ``begins`` from the next time on."""
+
+    def __init__(self, begins: int, at_fetch: int) -> None:
+        super().__init__(RECORDS)
+        self._starts, self._begins, self._at_fetch = iter([0]), begins, at_fetch
+
+    def request(self, entity: Any) -> Any:
+        ((asked,),) = (topic.partitions for topic in entity.topics)
+        if getattr(asked, "timestamp", None) == -2:
+            start = next(self._starts, self._begins)
+            answer = SimpleNamespace(partition_index=0, error_code=0, offset=start)
+            return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[answer])])
+        at = getattr(asked, "fetch_offset", RECORDS)
+        if self.fetches >= self._at_fetch and (at < self._begins or not self._begins):
+            refused = SimpleNamespace(partition_index=0, error_code=1)
+            return SimpleNamespace(responses=[SimpleNamespace(topic="t", partitions=[refused])])
+        return super().request(entity)
+
+
+@pytest.mark.parametrize("at_fetch", [0, 5])
+@pytest.mark.parametrize("begins", [10, RECORDS])
+def test_what_retention_takes_meanwhile_is_not_read(begins: int, at_fetch: int) -> None:
+    logs: Any = Expiring(begins, at_fetch)
+    replica, rows = _Replica("t", 0, is_leader=True), list[dict[str, Any]]()
+    _read_node(logs, 1, [replica], lambda _, **row: rows.append(row), 60.0, now_s=logs.now_s)
+    assert replica.error is None
+    assert replica.start == begins
+    before = [n for n in range(at_fetch) if n % 5 != 4]  # now and then there is none
+    read = [row["value"] for row in rows]
+    assert read == [*range(len(before)), *range(begins, RECORDS)]
+
+
+def test_a_log_that_begins_where_it_did_has_all_to_be_read() -> None:
+    logs: Any = Expiring(0, 5)
+    replica = _Replica("t", 0, is_leader=True)
+    _read_node(logs, 1, [replica], lambda _, **row: None, 60.0, now_s=logs.now_s)
+    assert replica.error == "OFFSET_OUT_OF_RANGE"
+
+
 class Listening(Logs):
     """Remembers who asked, and with which Fetch, and how long it was to wait."""
 
