@@ -36,7 +36,9 @@ class TopicFacts:
     unclean_leader_election: bool = False
     min_insync_replicas: int = 1
     compacted: bool = False
-    """Whether compaction may take records: not where each has a key of its own (``keys``)."""
+    """Whether its logs are compacted; see `RunInfo.compacts_away`."""
+    unique_keys: bool = False
+    """Whether whatever is sent there has a key of its own."""
     expires: bool = False
     """Whether retention may take records within a run: then logs may begin later than at 0."""
     retention_ms: int | None = None
@@ -146,6 +148,19 @@ class RunInfo:
     def topic(self, arm: str, trial: int, name: str) -> TopicFacts:
         known = self.topics.get((arm, trial, name)) or self.topics_everywhere.get(name)
         return known or TopicFacts(expires=_expires({}, self.brokers))
+
+    def compacts_away(self, arm: str, trial: int, topic: str) -> bool:
+        """Whether compaction may take records there: not where each has a key of its own and is
+        in the log but once (whoever sends it again has the older one taken)."""
+        facts = self.topic(arm, trial, topic)
+        if not facts.compacted or not facts.unique_keys:
+            return facts.compacted
+        producers = [
+            workload
+            for workload in self.workloads.get((arm, trial), ())
+            if topic in workload.topics and workload.acks is not None
+        ]
+        return not producers or any(each.delivery not in _LANDS_ONCE for each in producers)
 
     @classmethod
     def parse(cls, text: str, where: str) -> RunInfo:
@@ -290,6 +305,7 @@ def _planned(read: _Reader, entry: Any, name: str) -> Planned:
 
 
 _DELIVERIES: Final = ("once", "idempotent", "once-a-leader")
+_LANDS_ONCE: Final = ("once", "idempotent")
 _BEGINS: Final = ("start", "end")
 
 
@@ -377,7 +393,8 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
     return TopicFacts(
         unclean_leader_election=unclean,
         min_insync_replicas=min_isr,
-        compacted=is_compacted and body.get("keys") != UNIQUE,
+        compacted=is_compacted,
+        unique_keys=body.get("keys") == UNIQUE,
         expires=_expires(configs, brokers),
         retention_ms=own_ms,
         retention_bytes=own_bytes,

@@ -165,7 +165,7 @@ class Excuses:
         known = self.known.get(key)
         if facts.unclean_leader_election and (known is None or known.unclean):
             return "unclean"
-        if facts.compacted:
+        if self.run.compacts_away(arm, trial, topic):
             return "compacted"
         if any(d.covers(topic, partition, offset) and self._alone(d, key) for d in self._at(key)):
             return "damage"

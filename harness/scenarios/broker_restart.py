@@ -102,6 +102,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "acks": -1,
                 "rate_per_s": 30.0,
                 "first_value": 12_000_000_000,
+                "idempotent": True,  # what lands twice has one key, and compaction takes the first
             },
         ),
         *idempotent_load(TOPIC, PARTITIONS),

@@ -7,6 +7,7 @@ excuses nothing; what ZooKeeper, the forger or the harness says does.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -113,15 +114,30 @@ def test_compaction_excuses_where_it_is_configured(story: Any, spark: Any) -> No
     assert excuse(story, spark) == "compacted"
 
 
-def test_compaction_takes_nothing_where_each_record_has_a_key_of_its_own(
-    story: Any, spark: Any
+@pytest.mark.parametrize(
+    ("keys", "deliveries", "found"),
+    [
+        ("unique", ("idempotent", "once"), None),
+        ("unique", ("idempotent", "once-a-leader"), "compacted"),
+        ("unique", ("idempotent", None), "compacted"),
+        ("unique", (), "compacted"),
+        ("some", ("idempotent",), "compacted"),
+    ],
+)
+def test_compaction_takes_nothing_where_each_record_has_a_key_of_its_own_and_lands_once(
+    story: Any, spark: Any, keys: str, deliveries: Sequence[str | None], found: str | None
 ) -> None:
     story.commit(0, 1, 0)
-    compacted = {"configs": {"cleanup.policy": "compact"}}
-    story.run["topics"] = {"t": {**compacted, "keys": "unique"}}
-    assert excuse(story, spark) is None
-    story.run["topics"] = {"t": {**compacted, "keys": "some"}}
-    assert excuse(story, spark) == "compacted"
+    story.run["topics"] = {"t": {"configs": {"cleanup.policy": "compact"}, "keys": keys}}
+    elsewhere = {"process": "o", "role": "producer", "topics": {"o": [0]}, "acks": -1}
+    reader = {"process": "c", "role": "consumer", "topics": {"t": [0]}}
+    producers = [
+        {**elsewhere, "process": f"p{n}", "topics": {"t": [0]}, "delivery": delivery}
+        for n, delivery in enumerate(deliveries)
+    ]
+    clients = [*producers, elsewhere, reader]
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": clients}]
+    assert excuse(story, spark) == found
 
 
 # -- damaged logs ---------------------------------------------------------------------------------
