@@ -73,6 +73,8 @@ class AfterHealing:
     """Nodes that the harness ended or paused at any time."""
     taken_down: frozenset[int] = frozenset()
     """Nodes that the harness stopped, killed or paused, and did not begin again."""
+    stood_ns: int = 0
+    """For how long the machine stood still in all, at any time in the trial."""
 
     @property
     def looked_ns(self) -> int:
@@ -138,6 +140,7 @@ def after_healing(history: History, key: Trial) -> AfterHealing | str:
         exited=frozenset(exited),
         was_away=frozenset(away),
         taken_down=frozenset(n for n, event in last.items() if event in _TAKEN_DOWN),
+        stood_ns=sum(r["lasting_ns"] for r in mine("standstill")),
     )
     for row in mine("final_state"):
         match row["what"]:

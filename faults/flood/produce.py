@@ -39,6 +39,7 @@ class ProduceFlood(Flood):
             partitions = tuple(range(self.partitions))
         else:
             topic = self.topic
+            self.detail["writes_to"] = topic
             partitions = self.led_partitions(ctx, topic, node)[: self.partitions]
         return {
             "request": "produce",

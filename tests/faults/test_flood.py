@@ -279,6 +279,18 @@ def test_a_flood_says_what_it_is_held_against(at_broker: Any, entry: Any) -> Non
     proxied.heal(at_broker)
 
 
+def test_a_flood_says_whose_topic_it_writes_to(at_broker: Any, entry: Any) -> None:
+    """In one of the load's are records then that no client sent."""
+    own = build(entry("flood-produce", target="1", connections=4))
+    own.inject(at_broker)
+    assert "writes_to" not in own.detail
+    own.heal(at_broker)
+    other = build(entry("flood-produce", target="leader:t-0", topic="t", connections=4))
+    other.inject(at_broker)
+    assert other.detail["writes_to"] == "t"
+    other.heal(at_broker)
+
+
 def test_too_few_connections_cannot_fill_the_queue(at_broker: Any, entry: Any) -> None:
     fault = build(entry("flood-heavy-produce", target="1", connections=4))
     fault.inject(at_broker)

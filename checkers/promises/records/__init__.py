@@ -69,6 +69,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import DELIVERIES, accounts, leaders_table
+from checkers.facts.details import all_details
+from checkers.facts.faults import faults
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -101,6 +103,9 @@ def check(history: History) -> Outcome:
         outcome.unknowns.append("no final log was read")
         return outcome
     told_all = _told_all(history)
+    for arm, _ in sorted(told_all & _flooded(history)):
+        outcome.unjudged(arm, "records that nobody sent: a flood wrote to a topic of the load")
+    told_all -= _flooded(history)
     for row in accounts(history):
         _judge(outcome, row, told_all)
     if any(figures.get("sent_again") for figures in outcome.arms.values()):
@@ -140,6 +145,11 @@ def _told_all(history: History) -> set[tuple[str, int]]:
         for key, workloads in history.run.workloads.items()
     }
     return {k for k, of in writers.items() if of and all((*k, process) in whole for process in of)}
+
+
+def _flooded(history: History) -> set[tuple[str, int]]:
+    """Trials in which a flood wrote to a topic that is not its own (`faults.flood.produce`)."""
+    return {one.trial for one in faults(history) if all_details(one.rows).get("writes_to")}
 
 
 def _judge(outcome: Outcome, row: dict[str, Any], told_all: Container[tuple[str, int]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -439,6 +440,8 @@ def whole(story: Any, *, closed: bool = True, named: bool = True) -> None:
     [
         ("sound", None),
         ("phantom", "phantom"),
+        ("phantom, beside a flood of its own topic", "phantom"),
+        ("phantom, a flood wrote there", None),
         ("phantom, a writer did not end", None),
         ("phantom, clients are not named", None),
         ("no record of the workload", None),
@@ -456,6 +459,9 @@ def test_a_record_is_what_it_was(story: Any, how: str, rule: str | None) -> Asks
     produced, read = story.rows["produce"][0], story.rows["fetch"][0]
     if how.startswith("phantom"):
         story.final_log({0: 9}, partition=1)
+    if "flood" in how:
+        detail = json.dumps({"writes_to": "t"} if "wrote there" in how else {"targets": {}})
+        story.add("fault", 50, fault="flood-produce", id="f", phase="injected", detail=detail)
     if how == "no record of the workload":
         story.final_log({0: None}, partition=1)
     if "time" in how:
@@ -466,7 +472,9 @@ def test_a_record_is_what_it_was(story: Any, how: str, rule: str | None) -> Asks
         produced |= {"partition": 1, "type": "info", "offset": None}
     if how == "failed before it had a partition":
         produced |= {"partition": None, "type": "info", "offset": None}
-    assert (yield story).counts == ({rule: 1} if rule else {})
+    found = yield story
+    assert found.counts == ({rule: 1} if rule else {})
+    assert bool(found.not_judged) is ("wrote there" in how)
 
 
 @judging(check)

@@ -278,6 +278,43 @@ def test_a_broker_that_does_not_come_back(
     assert "node 2" in found[2]
 
 
+@pytest.mark.parametrize(
+    ("stood_s", "lasting_s", "verdict"),
+    [
+        ((0.6, 0.6), 20.1, "invalid"),
+        ((0.6, 0.6), 19.9, "unknown"),
+        ((0.6,), 14.1, "invalid"),
+        ((3.0,), 30.0, "unknown"),
+    ],
+)
+@judging(check, trial=Trial)
+def test_on_a_machine_that_stood_still_it_is_waited_for_longer(
+    trial: Trial, stood_s: tuple[float, ...], lasting_s: float, verdict: str
+) -> Asks:
+    for n, seconds in enumerate(stood_s):
+        trial.story.add("standstill", 9000 + n, process="pulse", lasting_ns=int(seconds * 1e9))
+    trial.node(2, lasting_s * 1000, answers=False)
+    found = told((yield trial.story))
+    assert found[0] == verdict
+    assert ("stood still" in found[2]) is (verdict == "unknown")
+
+
+@pytest.mark.parametrize(("stood_s", "verdict"), [(0.9, "invalid"), (3.0, "unknown")])
+@judging(check, trial=Trial)
+def test_nor_are_those_blamed_that_clients_wait_for(
+    trial: Trial, stood_s: float, verdict: str
+) -> Asks:
+    """30 s are looked at."""
+    trial.story.add("standstill", 9000, process="pulse", lasting_ns=int(stood_s * 1e9))
+    trial.producer()
+    trial.produce(0, "ok")
+    trial.produce(1, "info", n=40)
+    verdict_told, counts, reasons = told((yield trial.story))
+    assert verdict_told == verdict
+    assert counts == ({"never-accepted": 1} if verdict == "invalid" else {})
+    assert ("stood still" in reasons) is (verdict == "unknown")
+
+
 @judging(check, trial=Trial)
 def test_a_broker_that_ended_by_itself_is_another_matter(trial: Trial) -> Asks:
     trial.story.add("node_event", 9000, node=2, event="exited", detail="{}", process="harness")
