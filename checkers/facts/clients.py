@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 OPERATIONS: Final = ("produce", "fetch", "metadata", "probe")
+END_NS: Final = 8_000_000_000
+"""Of a load that goes on so long after healing: its end."""
 SOON_NS: Final = 1_000_000_000
 _BY: Final = ("arm", "trial", "kind", "process", "topic", "partition", "node")
 
@@ -61,6 +63,10 @@ class Sum:
     acks_low: int | None
     acks_high: int | None
     """The lowest and highest acks that it asked for; None of what is no produce."""
+    end_begun: int
+    end_ok: int
+    """Of the last `END_NS` of the load, all after healing: those that were begun and ended then,
+    and those of them that are `ok`."""
     unplaced: int
     """Those that are `ok` and name no offset."""
     acked: int
@@ -128,6 +134,8 @@ def _sums(history: History) -> list[Sum]:
         count(F.col("_in_chaos")).alias("in_chaos"),
         count(F.col("_in_chaos") & ok).alias("chaos_ok"),
         count(F.col("_in_chaos") & ok & soon).alias("soon_ok"),
+        count(F.col("_in_end")).alias("end_begun"),
+        count(F.col("_in_end") & ok).alias("end_ok"),
         count(ok & (F.coalesce("offset", F.lit(-1)) < 0)).alias("unplaced"),
         F.min("acks").alias("acks_low"),
         F.max("acks").alias("acks_high"),
@@ -161,6 +169,7 @@ def _rows(history: History, kind: str) -> DataFrame:
     frame = frame.join(F.broadcast(phases), ["arm", "trial"], "left")
     late = (F.col("t") >= F.col("_healed_t")) & (F.col("invoke_t") <= F.col("_until_t"))
     in_chaos = (F.col("t") >= F.col("_from_t")) & (F.col("invoke_t") <= F.col("_to_t"))
+    end_t = F.greatest(F.col("_until_t") - END_NS, F.col("_healed_t"))
     by_partition = kind in ("produce", "fetch")
     here, none = F.col, F.lit(None)
     return frame.select(
@@ -179,5 +188,6 @@ def _rows(history: History, kind: str) -> DataFrame:
         "t",
         F.when(late, F.col("_healed_t")).alias("_since_t"),
         F.coalesce(in_chaos, F.lit(False)).alias("_in_chaos"),
+        F.coalesce(late & (F.col("t") >= end_t), F.lit(False)).alias("_in_end"),
         (here("acks") if kind == "produce" else none.cast("int")).alias("acks"),
     )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 _UNNUMBERED: Final = -1
 _MS: Final = 1_000_000
+_LATEST_MS: Final = 2**62 // _MS
+"""A long holds no later time in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,12 @@ class State:
 
 @dataclass(slots=True)
 class Committed:
-    """``leaders``, ``isrs``: by leader epoch, all that were committed (sets sorted)."""
+    """``leaders``, ``isrs``: by leader epoch, all that were committed (sets sorted); each set by
+    the partition epochs in which it was, with when that can have been at the earliest (ns, by the
+    store's clock; 0: nobody knows)."""
 
     leaders: dict[int, set[int]] = field(default_factory=dict)
-    isrs: dict[int, set[tuple[int, ...]]] = field(default_factory=dict)
+    isrs: dict[int, dict[tuple[int, ...], dict[int | None, int]]] = field(default_factory=dict)
     first_t: int = 2**62
     states: list[State] = field(default_factory=list)
     """The proved ones (watched, shown, or in two copies of a metadata log), in their order."""
@@ -59,7 +63,7 @@ def _gather(history: History) -> dict[Key, Committed]:
             continue
         of = found.setdefault(key_of(row), Committed())
         of.first_t = min(of.first_t, row["t"] + (row["error_ns"] or 0))
-        _add(of, row)
+        _add(history, of, row)
         told = tellers.setdefault((*key_of(row), *_content(row)), set())
         told.add(row["process"])
         # The end of one copy of a metadata log alone may hold what was never committed.
@@ -69,7 +73,7 @@ def _gather(history: History) -> dict[Key, Committed]:
         of.states.sort(key=lambda state: _order(state.row))
     for row in history.rows("zk_write"):
         if row["what"] == "state" and row["leader_epoch"] is not None and row["topic"] is not None:
-            _add(found.setdefault(key_of(row), Committed()), row)
+            _add(history, found.setdefault(key_of(row), Committed()), row)
     return found
 
 
@@ -87,11 +91,22 @@ def _content(row: Row) -> tuple[Any, ...]:
     return (*(row[name] for name in names), tuple(row["isr"] or ()))
 
 
-def _add(of: Committed, row: Row) -> None:
+def _add(history: History, of: Committed, row: Row) -> None:
     if row["leader"] is not None:
         of.leaders.setdefault(row["leader_epoch"], set()).add(row["leader"])
     if row["isr"] is not None:
-        of.isrs.setdefault(row["leader_epoch"], set()).add(tuple(sorted(row["isr"])))
+        sets, isr = of.isrs.setdefault(row["leader_epoch"], {}), tuple(sorted(row["isr"]))
+        known, at = sets.setdefault(isr, {}), row["partition_epoch"]
+        told = [t for t in (known.get(at, 0), _earliest_t(history, row)) if t]
+        known[at] = min(told, default=0)
+
+
+def _earliest_t(history: History, row: Row) -> int:
+    offset_ns = history.run.clock_offset_ns
+    if row["commit_ms"] is None or offset_ns is None or not 0 <= row["commit_ms"] < _LATEST_MS:
+        return 0
+    stored_t: int = row["commit_ms"] * _MS + offset_ns - history.run.clock_error_ns
+    return stored_t
 
 
 def _order(row: Row) -> tuple[int, int, int, int]:

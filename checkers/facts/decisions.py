@@ -80,22 +80,24 @@ def lives(history: History) -> dict[Key, list[Life]]:
     return found
 
 
-def lost_writes(history: History) -> dict[Key, set[int]]:
-    """By partition, the partition epochs that ZooKeeper's own log lacks below its highest one: a
-    znode's version counts its writes from 0, so that they were written, and their rows are lost, or
-    of before the log that was read begins. Whoever tells of one of them is not refuted by it."""
+def is_lost(history: History, key: Key, partition_epoch: int | None) -> bool:
+    """Whether ZooKeeper's own log lacks that partition epoch, below its highest one: a znode's
+    version counts its writes from 0, so that it was written, and its row is lost, or of before the
+    log that was read begins. Whoever tells of it is not refuted by it."""
 
     def make() -> dict[Key, set[int]]:
         logged = from_log(history)
-        found: dict[Key, set[int]] = {}
-        for key, of in lives(history).items():
-            there = {state.partition_epoch for life in of for state in life}
-            if key[:2] in logged and there:
-                found[key] = set(range(max(there))) - there
-        return found
+        return {
+            key: {state.partition_epoch for life in of for state in life}
+            for key, of in lives(history).items()
+            if key[:2] in logged
+        }
 
-    found: dict[Key, set[int]] = history.memo("lost writes", make)
-    return found
+    known: dict[Key, set[int]] = history.memo("logged epochs", make)
+    there = known.get(key)
+    if not there or partition_epoch is None or partition_epoch in there:
+        return False
+    return 0 <= partition_epoch < max(there)
 
 
 def _logged(history: History) -> dict[Key, list[Life]]:

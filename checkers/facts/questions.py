@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -206,8 +207,10 @@ def _in_part(rows: list[_Asked]) -> Iterator[str]:
             of.setdefault((one.kind, one.topic), {}).setdefault(one.node, set()).add(one.partition)
     for (_, topic), by_node in sorted(of.items()):
         numbers = set[int]().union(*by_node.values())
-        for partition in sorted(set(range(max(numbers) + 1)) - numbers):
-            yield f"it never asked about {topic}-{partition}"
+        for before, after in pairwise(sorted({-1, *numbers})):
+            if after - before > 1:
+                more = "" if after - before == 2 else f" to {topic}-{after - 1}"
+                yield f"it never asked about {topic}-{before + 1}{more}"
         for node, mine in sorted(by_node.items(), key=str):
             for partition in sorted(numbers - mine):
                 yield f"it never asked node {node} about {topic}-{partition}"

@@ -3,12 +3,14 @@
 A row without a partition, a type or an epoch falls out of every join and filter, and nobody misses
 it: the checks see less, and find less. So what every writer of a kind puts into each of its rows,
 whatever the system, is asked of each row that is stored; and of names and errors, which are few,
-that it is one of them; of counts and offsets, that they can be, and are in the order that they
-have. Not asked for: what some system, version or answer does not tell.
+that it is one of them; of texts that are read, that they can be; of counts and offsets, that they
+can be, and are in the order that they have. Not asked for: what some system, version or answer does
+not tell.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -239,6 +241,12 @@ LEAST: Final[Mapping[str, Mapping[str, int]]] = {
     | dict(_MORE.get(kind, {}))
     for kind, of in KINDS.items()
 }
+_PLACED: Final = "^-?[0-9]+@"
+FORMS: Final[Mapping[str, Mapping[str, str]]] = {
+    "coordinator": {"endpoint": _PLACED},
+    "metadata": {"endpoints": _PLACED},
+}
+"""Of texts that are read: what each (of a list, each of its own) looks like, as a pattern."""
 _OF_NODES: Final = frozenset(
     {
         *("control_send", "control_response", "control_request", "channel_queue", "plane_use"),
@@ -289,6 +297,9 @@ def _lacking(kind: str) -> Iterator[str]:
         yield f"not {_is_one_of(name, words, unless='true')}"
     for name, least in LEAST.get(kind, {}).items():
         yield f"coalesce(`{name}` < {least}, false)"
+    for name, form in FORMS.get(kind, {}).items():
+        texts = f"`{name}`" if _is_list(kind, name) else f"array(`{name}`)"
+        yield f"coalesce(exists({texts}, text -> text not rlike '{form}'), false)"
     for low, high in RISING.get(kind, ()):
         yield f"coalesce(`{high}` < `{low}`, false)"
     for name in ANSWERED.get(kind, ()):
@@ -304,6 +315,10 @@ def _lacking(kind: str) -> Iterator[str]:
         yield f"coalesce(`partition` is not null and type = 'ok' and {named}, false)"
     if kind in _UNHURT:
         yield "coalesce(type = 'ok' and error <> 0, false)"
+
+
+def _is_list(kind: str, name: str) -> bool:
+    return KINDS[kind].all_columns[name].startswith("list")
 
 
 def _when(name: str, words: Any) -> str:
@@ -337,6 +352,10 @@ def lacks(kind: str, row: Row) -> Iterator[str]:
             yield name
     for name, least in LEAST.get(kind, {}).items():
         if row[name] is not None and row[name] < least:
+            yield name
+    for name, form in FORMS.get(kind, {}).items():
+        texts = row[name] if _is_list(kind, name) else [row[name]]
+        if any(text is not None and not re.search(form, text) for text in texts or ()):
             yield name
     for low, high in RISING.get(kind, ()):
         if None not in (row[low], row[high]) and row[high] < row[low]:

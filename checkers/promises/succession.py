@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.decisions import Decision, Life, content_of, from_log, lives, lost_writes
+from checkers.facts.decisions import Decision, Life, content_of, from_log, is_lost, lives
 from checkers.facts.details import details
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.in_sync_writes import Ruled, by_leader
@@ -315,7 +315,6 @@ def _out_of_office(history: History) -> Iterator[Finding]:
 def _claims(history: History, outcome: Outcome) -> Iterator[Finding]:
     """What writers say that they committed, against ZooKeeper's own log. Of a write that this lacks
     nobody knows what it said."""
-    lost = lost_writes(history)
     held: dict[Key, set[tuple[Any, ...]]] = {
         key: {state.content for life in of for state in life}
         for key, of in lives(history).items()
@@ -327,7 +326,7 @@ def _claims(history: History, outcome: Outcome) -> Iterator[Finding]:
             continue
         if content_of(row) in held[key_of(row)]:
             continue
-        if row["partition_epoch"] in lost.get(key_of(row), ()):
+        if is_lost(history, key_of(row), row["partition_epoch"]):
             says = f"ZooKeeper's log of {row['topic']}-{row['partition']} lacks what"
             outcome.unknown(row["arm"], row["trial"], f"{says} {row['process']} committed there")
             continue

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.answers import deletion_steps
 from checkers.facts.committed import committed
-from checkers.facts.decisions import from_log, lives, lost_writes
+from checkers.facts.decisions import from_log, is_lost, lives
 from checkers.facts.forgeries import believed
 from checkers.facts.leadership import TP, Key, key_of, leadership
 from checkers.judging.outcome import Outcome
@@ -165,7 +165,7 @@ def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
             for state in (state for life in of for state in life):
                 sets = held.setdefault((key, state.partition_epoch), set())
                 sets.add((state.leader_epoch, tuple(sorted(state.isr or ()))))
-    lied, logged, lost = _lied_to(history), from_log(history), lost_writes(history)
+    lied, logged = _lied_to(history), from_log(history)
     for row in history.rows("isr_change"):
         key = key_of(row)
         if key[:2] not in logged or None in (row["topic"], row["partition_epoch"], row["isr"]):
@@ -177,7 +177,7 @@ def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
         if (key, row["node"]) in lied:
             outcome.excuse(*key[:2], "in-sync-otherwise", "forged", of=IN_SYNC)
             continue
-        if row["partition_epoch"] in lost.get(key, ()):
+        if is_lost(history, key, row["partition_epoch"]):
             says = f"ZooKeeper's log of {_name(key)} lacks the in-sync set that node {row['node']}"
             outcome.unknown(*key[:2], f"{says} counts on")
             continue

@@ -41,6 +41,7 @@ Violations:
 - ``kept-waiting``, ``put-out-too-soon``: of members that say nothing, and of who comes after them
   (`absent_members`);
 - ``member-denied``: of members whose group another coordinates now (`known_members`);
+- ``member-refused``: of members within their time, whatever they ask for (`refused_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
 - ``generation-not-raised``: of the generation that they are of then (`later_generations`);
 - ``group-never-formed``: members poll, and none is ever given anything (`never_given`);
@@ -48,6 +49,8 @@ Violations:
   anything (`kept_out`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
   (`thrown_out`);
+- ``assigned-to-two``: once all is calm a member is given a partition that another one still holds
+  (`assigned_to_two`);
 - ``committed-by-two``: while one member has a partition and commits for it, another commits for it
   as well, again and again (`two_members`): both were given it, or a past generation is obeyed.
 
@@ -72,6 +75,7 @@ from pyspark.sql import functions as F
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.promises.groups.absent_members import AWAITED, absent_members
+from checkers.promises.groups.assigned_to_two import GIVEN, assigned_to_two
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.denying import SERVED, denying
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
@@ -86,6 +90,7 @@ from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.noted import NOTED, noted
 from checkers.promises.groups.quiet_members import quiet_members
 from checkers.promises.groups.raised_positions import RAISED, raised_positions
+from checkers.promises.groups.refused_members import WITHIN, refused_members
 from checkers.promises.groups.shown_offsets import SHOWN, shown_and_lost
 from checkers.promises.groups.shown_too_soon import SEEN, shown_too_soon
 from checkers.promises.groups.skipped import skipped
@@ -140,8 +145,9 @@ def check(history: History) -> Outcome:
         *shown_too_soon(history, outcome),
     )
     members = (*thrown_out(history, outcome), *kept_out(history, outcome))
+    held = (*assigned_to_two(history, outcome),)
     offices = (*coordinators(history, outcome), *denying(history, outcome))
-    for finding in (*offices, *groups, *members):
+    for finding in (*offices, *groups, *members, *held):
         outcome.add(finding)
     in_courses = (
         *kept_groups(history, outcome),
@@ -152,6 +158,7 @@ def check(history: History) -> Outcome:
         *raised_positions(history, outcome),
         *absent_members(history, outcome),
         *known_members(history, outcome),
+        *refused_members(history, outcome),
         *told_members(history, outcome),
         *later_generations(history, outcome),
     )
@@ -208,6 +215,7 @@ PROMISE: Final = Promise(
         "shown-before-kept": "An offset is told of when it is kept, and not before.",
         "group-skipped": "Together a group's members are given every record.",
         "stranger-committed": "Only members of the present generation commit.",
+        "assigned-to-two": "Nobody is given a partition before another member gave it up.",
         "committed-by-two": "A partition is one member's at a time.",
         "kept-offset-lost": "A group without members keeps its positions.",
         "deleted-group-back": "A group that is deleted stays deleted.",
@@ -220,6 +228,7 @@ PROMISE: Final = Promise(
         "left-waiting-to-join": "Who waits at a coordinator of the past is told so at once.",
         "kept-waiting": "A member that says nothing is waited for until its time is over.",
         "member-denied": "Who says in time that it lives is a member, whoever coordinates.",
+        "member-refused": "Who was let in may do what members do until its time is over.",
         "put-out-too-soon": "A member may be silent until its time is over.",
         "rebalance-untold": "Who is in a group that others join or leave is told so.",
         "generation-not-raised": "A group that comes together anew is of a later generation.",
@@ -251,11 +260,13 @@ PROMISE: Final = Promise(
         PARTED: "told by the coordinator that had let them go",
         WAITED: "that nothing kept from answering",
         KNOWN: "told so by their heartbeats, without having joined anew",
+        WITHIN: "of what they are given, of positions to keep, and of leaving",
         AWAITED: "at coordinators that stayed, and that nothing kept from answering",
         TOLD: "as another joined, left, or was missed",
         LATER: "as they were told, at the same coordinator",
         KEPT_BY_TOLD: "before they did",
         ANEW: "by rebalance, of members that can all have been waited for",
+        GIVEN: "by the client, as it takes them up",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         SERVED: "of who leads their partition, and of others, by who says whom it asked",
@@ -272,8 +283,9 @@ PROMISE: Final = Promise(
     blind=(
         "records given twice by turns of less than three commits",
         "a rebalance that a member is told of without a cause, and that comes to an end",
-        "what a member is told of its membership as it joins, is given what it asks for, or leaves",
-        "a partition that two members were given at once, and read: only commits are fenced",
+        "what a member is told of its membership as it joins, or after somebody else began to join",
+        "a partition that two members were given at once, and read, before all is calm, or while "
+        "one of them does not poll: only commits are fenced",
         "a position out of range that a member told of as it was given a partition, and after "
         "which it went on where it was",
         "groups whose members use no subscription",
@@ -296,6 +308,7 @@ PROMISE: Final = Promise(
             *("kept-offset-lost", "expired-offset-kept", "visitor-remembered"),
             *("group-never-formed", "kept-out", "thrown-out", "coordinator-superseded"),
             *("coordinator-untold", "coordinator-denies", "another-coordinates", "kept-waiting"),
+            *("member-refused", "assigned-to-two"),
         }
     ),
     check=check,

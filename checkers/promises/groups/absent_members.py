@@ -44,8 +44,6 @@ SOON: Final = "put-out-too-soon"
 AWAITED: Final = "members that waited for one who said nothing"
 SLACK_NS: Final = 2_000_000_000
 """What takes milliseconds, and on a busy machine a second."""
-MOVED_NS: Final = 1_000_000_000
-"""A watch may see a commit so late."""
 _EARLY_NS: Final = 50_000_000
 """How far timers may be off."""
 _ROLE: Final = "group-absent"
@@ -95,28 +93,17 @@ def _judged(offices: Offices, outcome: Outcome, row: Row, before: Row | None) ->
     is_long = row["t"] > until_t
     if not is_long and row["type"] != "ok":
         return
-    if not _answerable(offices, row, row["invoke_t"], min(row["t"], until_t)):
+    if not offices.served(row, row["invoke_t"], min(row["t"], until_t)):
         return
     if is_long:
         outcome.saw(row["arm"], row["trial"], AWAITED)
         yield _finding(LONG, row, None)
     elif before is not None and before["node"] == row["node"]:
-        if not _answerable(offices, row, before["invoke_t"], row["t"]):
+        if not offices.served(row, before["invoke_t"], row["t"]):
             return
         outcome.saw(row["arm"], row["trial"], AWAITED)
         if row["t"] < before["invoke_t"] + keep_ns - _EARLY_NS:
             yield _finding(SOON, row, before)
-
-
-def _answerable(offices: Offices, row: Row, from_t: int, to_t: int) -> bool:
-    """Whether the row's broker led the group's partition all along, and nothing kept it from
-    answering."""
-    states = offices.of(row["arm"], row["trial"], row["group"])
-    before = [state for state in states if state.t < from_t - MOVED_NS]
-    during = [s for s in states if from_t - MOVED_NS <= s.t <= to_t + MOVED_NS]
-    if not before or any(s.row["leader"] != row["node"] for s in (before[-1], *during)):
-        return False
-    return not offices.had_trouble(row, from_t, to_t)
 
 
 def _finding(rule: str, row: Row, before: Row | None) -> Finding:

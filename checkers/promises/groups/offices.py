@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+MOVED_NS: Final = 1_000_000_000
+"""A watch may see a commit so late."""
 _ENDS: Final = frozenset({"kill", "stop", "stopped", "exited", "pause"})
 Trial = tuple[str, int]
 Broker = tuple[str, int, int]
@@ -51,6 +53,16 @@ class Offices:
         """Whether something may have kept the row's broker from answering then."""
         spans = self.troubles.get((row["arm"], row["trial"], row["node"]), ())
         return any(begin <= to_t and end >= from_t for begin, end in spans)
+
+    def served(self, row: Mapping[str, Any], from_t: int, to_t: int) -> bool:
+        """Whether the row's broker led the group's partition all along, and nothing kept it from
+        answering."""
+        states = self.of(row["arm"], row["trial"], row["group"])
+        before = [state for state in states if state.t < from_t - MOVED_NS]
+        during = [s for s in states if from_t - MOVED_NS <= s.t <= to_t + MOVED_NS]
+        if not before or any(s.row["leader"] != row["node"] for s in (before[-1], *during)):
+            return False
+        return not self.had_trouble(row, from_t, to_t)
 
 
 def offices(history: History) -> Offices:

@@ -334,8 +334,8 @@ PROMISE: Final = Promise(
         "duplicates of a producer that may retry and took long, and what is in the log although "
         "its last try failed: an earlier one may have landed",
         "duplicates with acks=0",
-        "of more than 200,000 records, one that was given before it was offered, and is as it "
-        "should be else, with its neighbours",
+        "of more than 200,000 records, one that is as it should be, with its neighbours, but was "
+        "given before it was offered, by less than its producer takes to send 64",
         "what a leader appended twice while another broker told clients of no such leader, of who "
         "sends again only to another one",
         "without ZooKeeper, and of who may send again unasked: records of a topic's earlier life",

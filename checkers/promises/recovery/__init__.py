@@ -5,7 +5,8 @@ From the end of healing to the end of the load, which goes on for that: each for
     node           runs, is registered and answers
     partition      is led, its in-sync set is full, and its preferred leader leads where the
                    controller gives leaderships back by itself (auto.leader.rebalance.enable)
-    producer       each partition that it writes to takes a record, with its acks
+    producer       each partition that it writes to takes a record, with its acks, and still does so
+                   in the last seconds (`checkers.facts.clients.END_NS`)
     consumer       each partition that has new records gives one
     reader, prober each broker that it asks answers it
     administration every deletion and reassignment ends; no log of a deleted topic is left behind,
@@ -45,7 +46,7 @@ from typing import TYPE_CHECKING, Final
 
 from checkers.facts.after_healing import AfterHealing, At, Trial
 from checkers.facts.calm import brokers
-from checkers.facts.clients import Sum, healed_trials, sums
+from checkers.facts.clients import END_NS, Sum, healed_trials, sums
 from checkers.facts.committed import committed
 from checkers.facts.leadership import Key
 from checkers.facts.topics import is_gone
@@ -282,18 +283,19 @@ def _producer(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: li
     for at in sorted((t, p) for t, ps in workload.topics.items() for p in ps):
         found = by_partition.get(at)
         outcome.saw(*seen.key, f"partitions written to with acks={level}")
-        if found is not None and found.since_ok:
+        stops = found is not None and _stops(seen, found)
+        if found is not None and found.since_ok and not stops:
             continue
-        tries = 0 if found is None else found.since_begun
-        name = f"{at[0]}-{at[1]}"
-        says = f"{workload.process}: {name} took none of {tries} records (acks={level})"
+        tries = 0 if found is None else found.end_begun if stops else found.since_begun
+        name, last = f"{at[0]}-{at[1]}", "the last " if stops else ""
+        says = f"{workload.process}: {name} took none of {last}{tries} records (acks={level})"
         why = _cannot_be_asked(outcome, seen, at, "never-accepted", f"acks={level}")
         if why is not None:
             if why:
                 outcome.unknown(*seen.key, f"{says}: {why}")
             continue
         last_t = None if found is None else found.last_begun_t
-        tried_ns = 0 if last_t is None else last_t - seen.since_t
+        tried_ns = 0 if last_t is None else END_NS if stops else last_t - seen.since_t
         if tries < ATTEMPTS or tried_ns < _long_ns(seen):
             seconds = tried_ns / 1e9
             says = f"{says} in {seconds:.1f} s"
@@ -303,7 +305,7 @@ def _producer(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: li
         outcome.add(
             Finding(
                 "never-accepted",
-                f"{says} in {tried_ns / 1e9:.1f} s after the last fault was healed",
+                f"{says} in {tried_ns / 1e9:.1f} s, after the last fault was healed",
                 *seen.key,
                 (
                     Pick("fault", {"phase": "healed"}, rows=1, last=True),
@@ -313,6 +315,12 @@ def _producer(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: li
                 ),
             )
         )
+
+
+def _stops(seen: AfterHealing, found: Sum) -> bool:
+    """Whether it took records after healing, and takes none any more."""
+    took = bool(found.since_ok) and not found.end_ok
+    return took and found.end_begun >= ATTEMPTS and seen.looked_ns >= END_NS
 
 
 def _cannot_be_asked(
@@ -443,7 +451,7 @@ PROMISE: Final = Promise(
         "never-in-sync": "Every replica whose broker runs comes in sync again.",
         "never-given-back": "A controller that gives leaderships back gives all of them back.",
         "not-accepted": "What is whole takes records with acks=all between faults, too.",
-        "never-accepted": "Every partition takes records again, with each level of acks.",
+        "never-accepted": "Every partition takes records to the end, with each level of acks.",
         "never-delivered": "Every consumer is given new records of every partition.",
         "never-answered": "Every broker answers those that ask it.",
         "never-ended": "Deletions and reassignments end.",

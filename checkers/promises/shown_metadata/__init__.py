@@ -8,15 +8,16 @@ At any time, for nothing lawful brings it about:
 - ``metadata-wrong-leader``: a leader that is not the one committed in that leader epoch (an epoch
   has one). No leader (-1) comes lawfully with LEADER_NOT_AVAILABLE or LISTENER_NOT_FOUND, when the
   broker thinks the leader dead; without an error only where none was committed;
-- ``metadata-isr-never-committed``: an in-sync set that was never committed in that leader epoch.
-  Brokers tell it whole, dead members as well (Metadata 1 and up), in any order. One that was
-  committed and is old is lawful: shrinking and growing reach brokers by the controller's next word;
+- ``metadata-isr-never-committed``: an in-sync set that was never committed in that leader epoch,
+  or not until `EARLY_NS` later. Brokers tell it whole, dead members as well (Metadata 1 and up), in
+  any order. One that was committed and is old is lawful: shrinking and growing reach brokers by the
+  controller's next word;
 - ``metadata-error-otherwise``: an error that does not fit the leader beside it. Who names no leader
   says so with an error, whether it thinks the leader dead or none was committed, or clients take -1
   for a broker; who names one has nothing to excuse (MetadataCache.getPartitionMetadata);
 - ``metadata-replicas-never-assigned``: replicas that the partition was never given
   (`shown_replicas`);
-- ``metadata-epoch-untold``: a leader without a leader epoch (`untold_epochs`);
+- ``metadata-epoch-untold``: a partition without a leader epoch (`untold_epochs`);
 - ``metadata-not-taken-in``: an older state than one that the broker had acknowledged to have been
   told (`taken_in_metadata`).
 
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
 UNJUDGED_SHARE: Final = 0.25
 """Of the (broker, partition) pairs of a trial: where more were asked for the last time before they
 owed anything, too little was judged."""
+EARLY_NS: Final = 2_000_000_000
+"""So much two clocks may be apart."""
 NO_LEADER: Final = -1
 _NO_LEADER_ERRORS: Final = (5, 72)
 """LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND."""
@@ -111,7 +114,8 @@ def _totals(history: History, outcome: Outcome, rows: DataFrame) -> None:
 
 
 def _against_commits(history: History, rows: DataFrame) -> DataFrame:
-    """Add ``leaders`` and ``isrs``: what was committed in that leader epoch; and ``unseen``."""
+    """Add ``leaders`` and ``isrs``: what was committed in that leader epoch; ``since_t``: when that
+    in-sync set was at the earliest (ns; null: nobody knows); and ``unseen``."""
     known = [
         {
             **dict(zip(TP, key, strict=True)),
@@ -128,6 +132,24 @@ def _against_commits(history: History, rows: DataFrame) -> DataFrame:
         "leaders array<bigint>, isrs string",
     )
     found = rows.join(F.broadcast(table), [*TP, "leader_epoch"], "left")
+    dated = [
+        {
+            **dict(zip(TP, key, strict=True)),
+            **{"leader_epoch": epoch, "_own": _named(isr), "since_t": min(times.values())},
+        }
+        for key, of in committed(history).items()
+        for epoch, sets in of.isrs.items()
+        for isr, times in sets.items()
+        if all(times.values())
+    ]
+    since = history.table(
+        dated,
+        "arm string, trial int, topic string, partition int, leader_epoch int, _own string, "
+        "since_t bigint",
+    )
+    text = F.concat(F.lit("["), F.concat_ws(",", F.col("isr").cast("array<string>")), F.lit("]"))
+    found = found.withColumn("_own", text)
+    found = found.join(F.broadcast(since), [*TP, "leader_epoch", "_own"], "left")
     size = F.coalesce(F.size("leaders"), F.lit(0))
     return found.withColumn("unseen", (size <= 0) | F.col("leader").isNull())
 
@@ -143,13 +165,13 @@ def _at_any_time(outcome: Outcome, rows: DataFrame) -> None:
     shown = F.coalesce(F.array_contains("leaders", F.col("leader").cast("bigint")), F.lit(False))
     none = (F.col("leader") == NO_LEADER) & (F.coalesce("error", F.lit(0)) != 0)
     wrong = ~F.col("unseen") & ~shown & ~none
-    own = F.concat(F.lit("["), F.concat_ws(",", F.col("isr").cast("array<string>")), F.lit("]"))
     never = F.col("isr").isNotNull() & (F.coalesce("isrs", F.lit("")) != "")
-    never = never & ~F.coalesce(F.col("isrs").contains(own), F.lit(False))
+    never = never & ~F.coalesce(F.col("isrs").contains(F.col("_own")), F.lit(False))
+    early = F.coalesce(F.col("first_t") < F.col("since_t") - EARLY_NS, F.lit(False))
     names_none, says_so = F.col("leader") == NO_LEADER, F.col("error").isin(*_NO_LEADER_ERRORS)
     rules = {
         "metadata-wrong-leader": wrong,
-        "metadata-isr-never-committed": never,
+        "metadata-isr-never-committed": never | early,
         "metadata-error-otherwise": F.coalesce(names_none != says_so, F.lit(False)),
     }
     odd = by_rule(rows, rules)
@@ -169,6 +191,10 @@ def _at_any_time_finding(rule: str, row: Row) -> Finding:
     if rule == "metadata-error-otherwise":
         says = f"leader {row['leader']} in leader epoch {epoch}, and error {row['error']} beside it"
         return _finding(rule, says, row)
+    if row["since_t"] is not None:
+        late = (row["since_t"] - row["first_t"]) / 1e9
+        says = f"in-sync set {row['isr']} in leader epoch {epoch} {late:.1f} s before that was "
+        return _finding(rule, says + "committed", row)
     isrs = row["isrs"].split("]")[:-1][:5]
     were = ", ".join(f"{one.replace(',', ', ')}]" for one in isrs)
     says = f"in-sync set {row['isr']} in leader epoch {epoch}; committed were only {were}"
@@ -363,9 +389,9 @@ PROMISE: Final = Promise(
     source="Kafka's MetadataCache, UpdateMetadata and AlterPartition (KIP-497)",
     rules={
         "metadata-wrong-leader": "The leader shown is the one committed in that leader epoch.",
-        "metadata-isr-never-committed": "An in-sync set shown was committed in that leader epoch.",
+        "metadata-isr-never-committed": "An in-sync set shown was committed by then in that epoch.",
         "metadata-error-otherwise": "Who names no leader says why, and nobody else does.",
-        "metadata-epoch-untold": "Who names a leader tells its leader epoch.",
+        "metadata-epoch-untold": "Who names a leader, or none, tells the leader epoch.",
         "metadata-no-leader": "A partition with a live leader is not shown without one for long.",
         "metadata-replicas-never-assigned": "The replicas shown were given to the partition.",
         "metadata-replicas-behind": "The last replicas reach every live broker.",

@@ -1,13 +1,15 @@
-"""Leaders that are named without their leader epoch, for `checkers.promises.shown_metadata`.
+"""Partitions that are told without their leader epoch, for `checkers.promises.shown_metadata`.
 
-A broker knows each leader with its leader epoch, and tells both (MetadataCache, Metadata 7 and up,
-KIP-320). A client that is told no epoch (-1) takes any leader, one of the past as well, and reads
-on without a fence: to it such an answer is worse than an old one, which it can tell.
+A broker knows each leader, and that there is none, with its leader epoch, and tells both
+(MetadataCache.getPartitionMetadata, Metadata 7 and up, KIP-320). A client that is told no epoch
+(-1) takes any leader, one of the past as well, and reads on without a fence: to it such an answer
+is worse than an old one, which it can tell.
 
-- ``metadata-epoch-untold``: a leader without a leader epoch, in an answer to one whom the same
-  broker tells leader epochs else (so both speak such a version).
+- ``metadata-epoch-untold``: a leader, or none, without a leader epoch, in an answer to one whom the
+  same broker tells leader epochs else (so both speak such a version).
 
-Lawful, and looks similar: no leader; who asks by an older version is told no epoch ever.
+Lawful, and looks similar: who asks by an older version is told no epoch ever; of a topic that there
+is not no partition is told.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _WHO: Final = ["arm", "trial", "process", "node"]
 
 def untold_epochs(history: History) -> Iterator[tuple[Finding, int]]:
     rows = history.frame("metadata").where(
-        "type = 'ok' and leader >= 0 and node is not null and partition is not null"
+        "type = 'ok' and leader is not null and node is not null and partition is not null"
     )
     untold = F.coalesce("leader_epoch", F.lit(-1)) < 0
     by_place = rows.groupBy(*TP, "process", "node").agg(
@@ -45,7 +47,8 @@ def untold_epochs(history: History) -> Iterator[tuple[Finding, int]]:
             continue
         at = {"topic": row["topic"], "partition": row["partition"]}
         first = row["first"]
-        says = f"node {row['node']} named node {first['leader']} as the leader of {row['topic']}-"
+        who = f"node {first['leader']}" if first["leader"] >= 0 else "nobody"
+        says = f"node {row['node']} named {who} as the leader of {row['topic']}-"
         yield (
             Finding(
                 RULE,
@@ -53,7 +56,7 @@ def untold_epochs(history: History) -> Iterator[tuple[Finding, int]]:
                 row["arm"],
                 row["trial"],
                 (
-                    Pick("leadership", {**at, "leader": first["leader"]}, rows=1),
+                    Pick("leadership", at, to_t=first["t"], last=True, rows=1),
                     Pick("metadata", {**at, "node": row["node"], "t": first["t"]}, rows=1),
                 ),
             ),

@@ -172,9 +172,9 @@ def named_addresses(history: History, outcome: Outcome) -> Iterator[Finding]:
     if not history.has("metadata"):
         return
     strange = set(black_boxes(history))
-    at: dict[tuple[str, int, int], set[str]] = {}
+    at: dict[tuple[str, int, str], set[str]] = {}
     for row in _addresses(history, "metadata", "asked_at"):
-        at.setdefault((row["arm"], row["trial"], row["node"]), set()).add(row["address"])
+        at.setdefault((row["arm"], row["trial"], str(row["node"])), set()).add(row["address"])
     lied = _lied(history)
     for row in _named(history):
         arm, trial, node = row["arm"], row["trial"], row["node"]
@@ -182,7 +182,7 @@ def named_addresses(history: History, outcome: Outcome) -> Iterator[Finding]:
             outcome.unjudged(arm, "the addresses of brokers")
             continue
         named, _, address = row["address"].partition("@")
-        true = at.get((arm, trial, int(named)))
+        true = at.get((arm, trial, named))
         if true is None:
             continue  # nobody asked that one
         outcome.saw(arm, trial, ADDRESSES, row["n"])

@@ -40,6 +40,7 @@ def test_what_is_deleted_is_a_sort_of_its_own(
 
 
 REFUSED: dict[str, Any] = {"type": "fail", "error": 6, "offset": -1}
+NAMED: dict[str, Any] = {"node": 1, "group": "g", "coordinator": 2}
 ANSWERS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "a leader": ("metadata", {"leader": 1, "error": 0}, False),
     "a leader to the oldest clients": ("metadata", {"leader": 1, "error": 9}, False),
@@ -47,6 +48,10 @@ ANSWERS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "no leader": ("metadata", {"leader": -1, "error": 5}, False),
     "no leader's listener": ("metadata", {"leader": -1, "error": 72}, False),
     "no leader, and that all is well": ("metadata", {"leader": -1, "error": 0}, True),
+    "a coordinator somewhere": ("coordinator", {**NAMED, "endpoint": "2@[::1]:9"}, False),
+    "a coordinator that is nobody": ("coordinator", {**NAMED, "endpoint": "::1:9"}, True),
+    "brokers somewhere": ("metadata", {"leader": 1, "endpoints": ["1@a:9", "-2@b:9"]}, False),
+    "a broker that is nobody": ("metadata", {"leader": 1, "endpoints": ["1@a:9", "b:9"]}, True),
     "no error is told": ("metadata", {"leader": 1, "error": None}, False),
     "an error that is another request's": ("metadata", {"leader": -1, "error": 19}, True),
     "who was asked does not lead": ("listed_offset", REFUSED, False),

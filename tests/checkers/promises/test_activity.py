@@ -10,7 +10,9 @@ import pytest
 
 from checkers.facts.courses import PHASES
 from checkers.history.run_info import RunInfo
+from checkers.judging.outcome import Outcome
 from checkers.promises import activity
+from tests.checkers.together import Asks, judging
 
 
 def drawn(story: Any, held: int, failed: int, vain: int = 0) -> None:
@@ -26,38 +28,42 @@ def drawn(story: Any, held: int, failed: int, vain: int = 0) -> None:
             story.add("fault", 20, phase="injected", took_hold=False, **fault)
 
 
-def test_what_collided_is_counted(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_what_collided_is_counted(story: Any) -> Asks:
     drawn(story, held=2, failed=1, vain=1)
-    found = activity.check(story.history(spark))
+    found = yield story
     assert not found.unknowns
     assert found.arms[story.arm]["collided_faults"] == 2
 
 
-def test_when_most_collided_nothing_was_tried(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_when_most_collided_nothing_was_tried(story: Any) -> Asks:
     drawn(story, held=1, failed=2)
-    found = activity.check(story.history(spark))
+    found = yield story
     assert len(found.unknowns) == 2
     assert "not put in place: no such leader" in found.unknowns[0]
 
 
-def test_nobody_may_collide_unless_the_run_says_so(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_nobody_may_collide_unless_the_run_says_so(story: Any) -> Asks:
     drawn(story, held=2, failed=1)
     story.run["expectations"] = {}
-    assert len(activity.check(story.history(spark)).unknowns) == 1
+    assert len((yield story).unknowns) == 1
 
 
 @pytest.mark.parametrize(
     ("answers", "tried"), [(("info", "info"), 0), (("info", "ok"), 1), ((), 1)]
 )
+@judging(activity.check)
 def test_a_forger_that_nobody_answered_tried_nothing(
-    story: Any, spark: Any, answers: tuple[str, ...], tried: int
-) -> None:
+    story: Any, answers: tuple[str, ...], tried: int
+) -> Asks:
     story.produce(10, 1, 0)
     for phase in ("injected", "healed"):
         story.add("fault", 20, phase=phase, took_hold=True, fault="forged-requests", id="forged-0")
     for answer in answers:
         story.add("forged", 25, process="forger-forged-0", node=1, type=answer, lie="x")
-    says = [one for one in activity.check(story.history(spark)).unknowns if "forged" in one]
+    says = [one for one in (yield story).unknowns if "forged" in one]
     assert len(says) == 1 - tried
     assert all("no broker answered" in one for one in says)
 
@@ -97,83 +103,91 @@ def answered(story: Any, kind: str, process: str, node: int, n: int = 3, **more:
         story.add(kind, 30 + i, process=process, node=node, **more)
 
 
-def unknowns(story: Any, spark: Any) -> str:
-    return " | ".join(activity.check(story.history(spark)).unknowns)
+def unknowns(found: Outcome) -> str:
+    return " | ".join(found.unknowns)
 
 
-def test_a_trial_in_which_everything_happened(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_a_trial_in_which_everything_happened(story: Any) -> Asks:
     sound(story, PRODUCER, CONSUMER, READER, PROBER)
     for i in range(10):
         story.add("fetch", 40, process="c", poll=i, topic="a", offset=i)
     for node in (1, 2):
         answered(story, "metadata", "r", node, topic="a")
     answered(story, "probe", "q", 2, planned_t=1)
-    assert unknowns(story, spark) == ""
+    assert unknowns((yield story)) == ""
 
 
-def test_each_topic_and_level_of_acks_for_itself(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_each_topic_and_level_of_acks_for_itself(story: Any) -> Asks:
     other = {"process": "o", "role": "direct-producer", "acks": 1, "topics": {"a": [0]}}
     sound(story, {**PRODUCER, "topics": {"a": [0], "b": [0], "c": [0]}}, other)
     produced(story, "c", n=30, type="info", error=6)
     produced(story, "c", n=9)
-    found = unknowns(story, spark)
+    found = unknowns((yield story))
     assert "p (producer): it had accepted 9 records of c (acks=all), fewer than 10" in found
     assert "o (direct-producer): it had accepted 0 records of a (acks=1)" in found
     assert " of b " not in found
 
 
 @pytest.mark.parametrize(("n", "lacks"), [(10, False), (9, True)])
-def test_with_acks_0_nobody_answers(story: Any, spark: Any, n: int, lacks: bool) -> None:
+@judging(activity.check)
+def test_with_acks_0_nobody_answers(story: Any, n: int, lacks: bool) -> Asks:
     silent = {"process": "z", "role": "producer", "acks": 0, "topics": {"a": [0]}}
     sound(story, PRODUCER, silent)
     for i in range(n):
         story.produce(50, i, -1, acks=0, topic="a", process="z", type="info")
-    assert ("z (producer): it sent 9" in unknowns(story, spark)) == lacks
+    assert ("z (producer): it sent 9" in unknowns((yield story))) == lacks
 
 
-def test_a_consumer_that_was_given_nothing(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_a_consumer_that_was_given_nothing(story: Any) -> Asks:
     sound(story, PRODUCER, CONSUMER)
     for i in range(500):
         story.add("fetch", 40, process="c", poll=i, topic=None, partition=None)
-    assert "c (consumer): it was given 0 records of a" in unknowns(story, spark)
+    assert "c (consumer): it was given 0 records of a" in unknowns((yield story))
 
 
-def test_a_broker_that_never_answered(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_a_broker_that_never_answered(story: Any) -> Asks:
     sound(story, PRODUCER, READER, PROBER)
     answered(story, "metadata", "r", 1, n=100)
     answered(story, "metadata", "r", 2, n=50, type="info")
     answered(story, "probe", "q", 1, n=50, planned_t=1)
-    found = unknowns(story, spark)
+    found = unknowns((yield story))
     assert "r (metadata-reader): node 2 answered it 0 times" in found
     assert "q (prober): node 2 answered it 0 times" in found
     assert "node 1" not in found
 
 
-def test_a_plan_half_played(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_a_plan_half_played(story: Any) -> Asks:
     record = sound(story, PRODUCER)
     record["planned"] = [*record["planned"], {"id": "late", "fault": "kill"}]
-    assert unknowns(story, spark) == f"{story.arm}, trial 0: fault late (kill) was never played"
+    assert unknowns((yield story)) == f"{story.arm}, trial 0: fault late (kill) was never played"
     story.run["expectations"]["faults_may_collide"] = True
-    assert "fault late (kill) was never played" in unknowns(story, spark)
+    assert "fault late (kill) was never played" in unknowns((yield story))
 
 
-def test_what_came_in_another_trial_did_not_come_in_this_one(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_what_came_in_another_trial_did_not_come_in_this_one(story: Any) -> Asks:
     """Of an old run, too, which says only which faults there were to be."""
     sound(story)
     story.trial = 1
     produced(story, "a")
     story.run["trials"] = [{"arm": story.arm, "trial": t} for t in (0, 1)]
     story.run["expectations"]["rounds"] = 2
-    assert unknowns(story, spark) == f"{story.arm}, trial 1: fault kill never came"
+    assert unknowns((yield story)) == f"{story.arm}, trial 1: fault kill never came"
 
 
-def test_what_succeeds_in_one_trial_and_never_in_another(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_what_succeeds_in_one_trial_and_never_in_another(story: Any) -> Asks:
     sound(story)
     story.trial = 1
     story.read(10, 1, 0)
     story.run["trials"] = []
     story.run["expectations"] = {}
-    found = unknowns(story, spark)
+    found = unknowns((yield story))
     assert "trial 1: no produce succeeded, as it did in other trials" in found
     assert "trial 0: no metadata succeeded" in found
 
@@ -204,7 +218,8 @@ def test_what_succeeds_in_one_trial_and_never_in_another(story: Any, spark: Any)
         ("less of an arm, of before reasons were given", ""),
     ],
 )
-def test_what_run_json_claims(story: Any, spark: Any, how: str, says: str) -> None:
+@judging(activity.check)
+def test_what_run_json_claims(story: Any, how: str, says: str) -> Asks:
     record = sound(story, PRODUCER)
     match how:
         case "nothing asked for":
@@ -250,50 +265,55 @@ def test_what_run_json_claims(story: Any, spark: Any, how: str, says: str) -> No
                 one = {"id": "kill-1", "fault": "pause"}
             for phase in ("inject", "injected", "healed"):
                 story.add("fault", 20, phase=phase, took_hold=True, **one)
-    found = unknowns(story, spark)
+    found = unknowns((yield story))
     assert says in found
     assert bool(found) == bool(says)
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_every_round_that_was_asked_for(story: Any, spark: Any, rounds: int) -> None:
+@judging(activity.check)
+def test_every_round_that_was_asked_for(story: Any, rounds: int) -> Asks:
     sound(story, PRODUCER, rounds=rounds)
-    found = unknowns(story, spark)
+    found = unknowns((yield story))
     missing = [t for t in (1, 2) if f"trial {t}: the run was to have this trial" in found]
     assert missing == ([] if rounds == 1 else [1, 2])
 
 
 @pytest.mark.parametrize("name", ["chaos", "settle", "final_read"])
-def test_a_trial_that_ended_before_its_time(story: Any, spark: Any, name: str) -> None:
+@judging(activity.check)
+def test_a_trial_that_ended_before_its_time(story: Any, name: str) -> Asks:
     sound(story, PRODUCER)
     phases = story.rows["phase"]
     phases[:] = [r for r in phases if r["name"] != name]
-    assert unknowns(story, spark) == f"{story.arm}, trial 0: its phase {name} is missing"
+    assert unknowns((yield story)) == f"{story.arm}, trial 0: its phase {name} is missing"
 
 
-def test_nobody_looks_on_where_replicas_were_waited_for_in_vain(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_nobody_looks_on_where_replicas_were_waited_for_in_vain(story: Any) -> Asks:
     sound(story, PRODUCER)
     phases = story.rows["phase"]
     phases[:] = [r for r in phases if r["name"] != "settle"]
     story.add("phase", 6, name="quiesce", event="timeout")
-    assert unknowns(story, spark) == ""
+    assert unknowns((yield story)) == ""
 
 
-def test_empty_polls_are_no_success(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_empty_polls_are_no_success(story: Any) -> Asks:
     for i in range(50):
         story.add("fetch", 40 + i, process="c", poll=i, topic=None, partition=None)
-    assert unknowns(story, spark) == f"{story.arm}, trial 0: no operation succeeded"
+    assert unknowns((yield story)) == f"{story.arm}, trial 0: no operation succeeded"
 
 
 @pytest.mark.parametrize(("broken_ms", "is_shown"), [(None, False), (70, False), (50, True)])
+@judging(activity.check)
 def test_who_fails_a_client_after_its_disk_was_broken_is_named(
-    story: Any, spark: Any, broken_ms: int | None, is_shown: bool
-) -> None:
+    story: Any, broken_ms: int | None, is_shown: bool
+) -> Asks:
     sound(story, PRODUCER)
     story.add("commit", 60, type="info", error=56)
     if broken_ms is not None:
         story.add("fault", broken_ms, fault="wipe-disk", id="kill-0", phase="inject")
-    outcome = activity.check(story.history(spark))
+    outcome = yield story
     says = "1 of commit were answered with error 56"
     assert any(says in why for why in outcome.not_judged) == is_shown
     assert any(says in why for why in outcome.unknowns) == (not is_shown)
@@ -323,9 +343,10 @@ def played(story: Any, *workloads: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def test_a_trial_in_which_faults_were_played_under_load(story: Any, spark: Any) -> None:
+@judging(activity.check)
+def test_a_trial_in_which_faults_were_played_under_load(story: Any) -> Asks:
     played(story)
-    assert unknowns(story, spark) == ""
+    assert unknowns((yield story)) == ""
 
 
 @pytest.mark.parametrize(
@@ -344,7 +365,8 @@ def test_a_trial_in_which_faults_were_played_under_load(story: Any, spark: Any) 
         ("no plan", "fault kill never came"),
     ],
 )
-def test_what_was_not_done_as_planned(story: Any, spark: Any, how: str, says: str) -> None:
+@judging(activity.check)
+def test_what_was_not_done_as_planned(story: Any, how: str, says: str) -> Asks:
     record = played(story)
     produce, fault = story.rows["produce"], story.rows["fault"]
     late = [row for row in produce if row["t"] > 10_000_000_000]
@@ -373,7 +395,7 @@ def test_what_was_not_done_as_planned(story: Any, spark: Any, how: str, says: st
         case "no plan":
             record["planned"] = []
             fault.clear()
-    found = unknowns(story, spark)
+    found = unknowns((yield story))
     assert says in found
     assert bool(found) == bool(says)
 
@@ -390,7 +412,8 @@ def test_what_was_not_done_as_planned(story: Any, spark: Any, how: str, says: st
         ("few others", ""),
     ],
 )
-def test_who_is_not_served_while_another_is(story: Any, spark: Any, how: str, says: str) -> None:
+@judging(activity.check)
+def test_who_is_not_served_while_another_is(story: Any, how: str, says: str) -> Asks:
     other = {**PRODUCER, "process": "q", "acks": 1 if how == "other acks" else -1}
     played(story, other)
     story.rows["produce"] = [row for row in story.rows["produce"] if row["topic"] != "a"]
@@ -410,7 +433,7 @@ def test_who_is_not_served_while_another_is(story: Any, spark: Any, how: str, sa
             acks = -1 if process == "p" else other["acks"]
             for i in range(10):
                 story.produce(9_000 + i, 200 + i, 200 + i, acks=acks, topic=topic, process=process)
-    found = unknowns(story, spark)
+    found = unknowns((yield story))
     assert says in found
     assert bool(found) == bool(says)
 

@@ -342,6 +342,8 @@ def stamped(story: Any, *, told_ms: int, stored_ms: int) -> None:
 
 SENT_MS = 1_004_005
 STAMPED = "LogAppendTime"
+MICROSECONDS = 1_795_799_061_000_000
+"""As nanoseconds no long holds it."""
 
 
 @pytest.mark.parametrize(
@@ -352,6 +354,8 @@ STAMPED = "LogAppendTime"
         (SENT_MS, SENT_MS + 1, True),
         (SENT_MS - 60_000, SENT_MS - 60_000, True),
         (SENT_MS + 60_000, SENT_MS + 60_000, True),
+        (SENT_MS, MICROSECONDS, True),
+        (MICROSECONDS, MICROSECONDS, True),
         (-1, SENT_MS + 60_000, False),  # nobody was told: not of that kind
         (SENT_MS, -1, False),
     ],

@@ -420,6 +420,24 @@ def test_one_success_after_long_is_recovery(trial: Trial) -> Asks:
     assert told((yield trial.story))[0] == "valid"
 
 
+@pytest.mark.parametrize(
+    ("again_t", "tries", "stops"),
+    [(None, 30, True), (39_000, 30, False), (20_000, 30, True), (None, 12, False)],
+)
+@judging(check, trial=Trial)
+def test_a_partition_that_takes_records_no_more(
+    trial: Trial, again_t: float | None, tries: int, stops: bool
+) -> Asks:
+    trial.producer(partitions=1)
+    trial.produce(0, "ok", from_t=11_000, to_t=14_000)
+    trial.produce(0, "info", from_t=25_000, to_t=39_900, n=tries)
+    if again_t is not None:
+        trial.produce(0, "ok", from_t=again_t, n=1)
+    _, counts, reasons = told((yield trial.story))
+    assert counts == ({"never-accepted": 1} if stops else {})
+    assert ("took none of the last" in reasons) == stops
+
+
 @judging(check, trial=Trial)
 def test_a_success_before_healing_is_none(trial: Trial) -> Asks:
     trial.producer(partitions=1)

@@ -107,6 +107,31 @@ def test_namesakes_are_not_accused_of_each_other(calm: Any) -> Asks:
     assert not (yield calm).counts
 
 
+@pytest.mark.parametrize(
+    ("t", "undated", "early"),
+    [
+        (3_800, None, True),
+        (4_200, None, False),
+        (6_100, None, False),
+        (3_800, 7, True),  # the same commit, as another tells of it
+        (3_800, 5, False),  # of before
+    ],
+)
+@judging(check, calm=calmed)
+def test_an_in_sync_set_before_its_time(
+    calm: Any, t: float, undated: int | None, early: bool
+) -> Asks:
+    if undated is not None:
+        calm.commit(3_000, 2, 1, partition_epoch=undated, isr=[1, 2], source="controller")
+    calm.commit(6_000, 2, 1, partition_epoch=7, isr=[1, 2], commit_ms=6_000)
+    calm.commit(7_000, 2, 1, partition_epoch=8, isr=[1, 2, 3], commit_ms=7_000)
+    shown(calm, t, 2, 1, isr=[2, 1])
+    shown(calm, LATE, 2, 1, isr=[1, 2, 3])
+    found = yield calm
+    assert found.counts == ({"metadata-isr-never-committed": 1} if early else {})
+    assert all("2.2 s before that was committed" in one.says for one in found.findings)
+
+
 @judging(check, calm=calmed)
 def test_an_in_sync_set_of_nobodys(calm: Any) -> Asks:
     shown(calm, 1_500, 2, 1, isr=[2])

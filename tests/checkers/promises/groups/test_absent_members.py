@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.absent_members import AWAITED, absent_members
 from checkers.promises.groups.offices import OFFSETS_TOPIC
 from tests.checkers.conftest import ARM, Story
+from tests.checkers.together import Asks, judging, ruled
 
 GROUP, KEEP = "silent", 2_500
 GIVEN, ASKED = 20_000, 20_400
@@ -123,10 +123,11 @@ CASES: dict[str, tuple[Callable[[Story], Any], str | None, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_who_comes_after_one_that_says_nothing(spark: object, name: str) -> None:
+@judging(ruled(absent_members))
+def test_who_comes_after_one_that_says_nothing(name: str) -> Asks:
     tell, rule, awaited = CASES[name]
-    told, outcome = story(), Outcome()
+    told = story()
     tell(told)
-    found = [one for one, _ in absent_members(told.history(spark), outcome)]
-    assert [f.rule for f in found] == ([] if rule is None else [rule])
-    assert outcome.evidence[told.arm, 0, AWAITED] == awaited
+    found = yield told
+    assert found.counts == ({} if rule is None else {rule: 1})
+    assert found.evidence[told.arm, 0, AWAITED] == awaited

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.known_members import KNOWN, known_members
 from checkers.promises.groups.offices import OFFSETS_TOPIC
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 GROUP, SESSION = "pair", 4_000
 MOVED = 20_000
@@ -79,10 +79,11 @@ CASES: dict[str, tuple[Callable[[Story], Any], str | None, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_who_is_a_member_of_a_group_that_moved(spark: object, name: str) -> None:
+@judging(ruled(known_members))
+def test_who_is_a_member_of_a_group_that_moved(name: str) -> Asks:
     tell, rule, known = CASES[name]
-    told, outcome = story(), Outcome()
+    told = story()
     tell(told)
-    found = [one for one, _ in known_members(told.history(spark), outcome)]
-    assert [f.rule for f in found] == ([] if rule is None else [rule])
-    assert outcome.evidence[told.arm, 0, KNOWN] == known
+    found = yield told
+    assert found.counts == ({} if rule is None else {rule: 1})
+    assert found.evidence[told.arm, 0, KNOWN] == known

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.later_generations import LATER, later_generations
 from tests.checkers.conftest import Story
 from tests.checkers.promises.groups import test_told_members
 from tests.checkers.promises.groups.test_told_members import moved, step
+from tests.checkers.together import Asks, judging, ruled
 
 AT = 20_000
 RULE = "generation-not-raised"
@@ -75,10 +75,11 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_generations_rise(spark: object, name: str) -> None:
+@judging(ruled(later_generations))
+def test_generations_rise(name: str) -> Asks:
     tell, rule, seen = CASES[name]
-    told, outcome = story(), Outcome()
+    told = story()
     tell(told)
-    found = [one for one, _ in later_generations(told.history(spark), outcome)]
-    assert [f.rule for f in found] == ([] if rule is None else [rule])
-    assert outcome.evidence[told.arm, 0, LATER] == seen
+    found = yield told
+    assert found.counts == ({} if rule is None else {rule: 1})
+    assert found.evidence[told.arm, 0, LATER] == seen

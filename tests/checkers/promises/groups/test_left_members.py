@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.left_members import PARTED, left_members
 from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 GROUP, PARTITIONS = "kept-3", 3
 LEFT = 20_000
@@ -79,10 +79,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_who_leaves_is_no_member(spark: object, name: str) -> None:
+@judging(ruled(left_members))
+def test_who_leaves_is_no_member(name: str) -> Asks:
     tell, rule, parted = CASES[name]
-    told, outcome = story(), Outcome()
+    told = story()
     tell(told)
-    found = [one for one, _ in left_members(told.history(spark), outcome)]
-    assert [f.rule for f in found] == ([] if rule is None else [rule])
-    assert outcome.evidence[told.arm, 0, PARTED] == parted
+    found = yield told
+    assert found.counts == ({} if rule is None else {rule: 1})
+    assert found.evidence[told.arm, 0, PARTED] == parted

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from checkers.promises.groups.raised_positions import RAISED, raised_positions
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 GROUP, PARTITIONS = "raised-0", 3
 WHERE = partition_of(GROUP, PARTITIONS)
@@ -89,10 +89,11 @@ CASES: dict[str, tuple[Callable[[Story], Any], int, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_was_kept_is_told(spark: object, name: str) -> None:
+@judging(ruled(raised_positions))
+def test_what_was_kept_is_told(name: str) -> Asks:
     tell, lost, asked = CASES[name]
-    told, outcome = story(), Outcome()
+    told = story()
     tell(told)
-    found = [one for one, _ in raised_positions(told.history(spark), outcome)]
-    assert [f.rule for f in found] == [RULE] * lost
-    assert outcome.evidence[told.arm, 0, RAISED] == asked
+    found = yield told
+    assert found.counts == ({RULE: lost} if lost else {})
+    assert found.evidence[told.arm, 0, RAISED] == asked

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.shown_too_soon import SEEN, shown_too_soon
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 RULE = "shown-before-kept"
 ASKED, REFUSED = 10_000, 10_400
@@ -48,10 +48,10 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_position_is_told_of_when_it_is_kept(spark: Any, name: str) -> None:
+@judging(ruled(shown_too_soon))
+def test_a_position_is_told_of_when_it_is_kept(name: str) -> Asks:
     told, tell, seen, broken = CASES[name]
     tell(told)
-    outcome = Outcome()
-    found = list(shown_too_soon(told.history(spark), outcome))
-    assert [f.rule for f in found] == [RULE] * broken
-    assert outcome.evidence[told.arm, 0, SEEN] == seen
+    found = yield told
+    assert found.counts == ({RULE: broken} if broken else {})
+    assert found.evidence[told.arm, 0, SEEN] == seen

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from checkers.promises.groups.told_members import KEPT, TOLD, told_members
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 GROUP, PARTITIONS = "pair-0", 3
 BEGUN = 20_000
@@ -203,11 +203,12 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_who_is_to_join_anew(spark: object, name: str) -> None:
+@judging(ruled(told_members))
+def test_who_is_to_join_anew(name: str) -> Asks:
     tell, rule, heard, kept = CASES[name]
-    told, outcome = story(), Outcome()
+    told = story()
     tell(told)
-    found = [one for one, _ in told_members(told.history(spark), outcome)]
-    assert [f.rule for f in found] == ([] if rule is None else [rule])
-    assert outcome.evidence[told.arm, 0, TOLD] == heard
-    assert outcome.evidence[told.arm, 0, KEPT] == kept
+    found = yield told
+    assert found.counts == ({} if rule is None else {rule: 1})
+    assert found.evidence[told.arm, 0, TOLD] == heard
+    assert found.evidence[told.arm, 0, KEPT] == kept

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.outcome import Outcome
 from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
 from checkers.promises.groups.waiting_members import WAITED, waiting_members
 from tests.checkers.conftest import Story
+from tests.checkers.together import Asks, judging, ruled
 
 GROUP, PARTITIONS = "waiters", 3
 WHERE = partition_of(GROUP, PARTITIONS)
@@ -111,10 +111,11 @@ CASES: dict[str, tuple[Callable[[Story], Any], str | None, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_who_waits_to_be_let_in(spark: object, name: str) -> None:
+@judging(ruled(waiting_members))
+def test_who_waits_to_be_let_in(name: str) -> Asks:
     tell, rule, waited = CASES[name]
-    told, outcome = story(), Outcome()
+    told = story()
     tell(told)
-    found = list(waiting_members(told.history(spark), outcome))
-    assert [f.rule for f in found] == ([] if rule is None else [rule])
-    assert outcome.evidence[told.arm, 0, WAITED] == waited
+    found = yield told
+    assert found.counts == ({} if rule is None else {rule: 1})
+    assert found.evidence[told.arm, 0, WAITED] == waited

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
 from checkers.promises.recovery.between_faults import BETWEEN, LIMIT_NS, between_faults
 from tests.checkers.conftest import ARM, MS, Story
+from tests.checkers.together import Asks, judging
 
 HEALED = 20_000
 NEXT = HEALED + LIMIT_NS // MS + 2_000
@@ -101,12 +103,18 @@ CASES: dict[str, tuple[Callable[[], Story], Callable[[Story], Any], int, int]] =
 }
 
 
+def check(history: History) -> Outcome:
+    outcome = Outcome()
+    between_faults(history, outcome)
+    return outcome
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_whole_takes_records_between_faults(spark: Any, name: str) -> None:
+@judging(check)
+def test_what_is_whole_takes_records_between_faults(name: str) -> Asks:
     begin, tell, broken, judged = CASES[name]
     told = begin()
     tell(told)
-    outcome = Outcome()
-    between_faults(told.history(spark), outcome)
+    outcome = yield told
     assert [f.rule for f in outcome.findings] == [RULE] * broken
     assert outcome.evidence[ARM, 0, BETWEEN] == judged

@@ -1,4 +1,4 @@
-"""Leaders that are named without their leader epoch, both ways."""
+"""Leaders, or none, that are named without their leader epoch, both ways."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ CASES: dict[str, tuple[Any, int]] = {
     "without, twice": (lambda s: (shown(s, 200, -1), shown(s, 300, -1)), 2),
     "and there is no column for it": (lambda s: shown(s, 200, None), 1),
     "of another partition": (lambda s: shown(s, 200, -1, partition=1), 1),
-    "no leader": (lambda s: shown(s, 200, -1, -1, error=5), 0),
+    "no leader, with its epoch": (lambda s: shown(s, 200, 1, -1, error=5), 0),
+    "no leader, without": (lambda s: shown(s, 200, -1, -1, error=3), 1),
+    "no topic": (lambda s: shown(s, 200, -1, -1, error=3, partition=None), 0),
     "to who asks by an older version": (lambda s: shown(s, 200, -1, process="old"), 0),
     "by a broker of an older release": (lambda s: shown(s, 200, -1, node=2), 0),
     "in an answer that failed": (lambda s: shown(s, 200, -1, type="fail", error=3), 0),

@@ -11,6 +11,7 @@ import pytest
 from checkers.promises.topic_deletion import check
 from checkers.promises.topic_deletion.outlived_positions import OUTLIVED
 from tests.checkers.conftest import ARM, Story
+from tests.checkers.together import Asks, judging
 
 ASKED, STOPPED, GONE = 20_000, 20_200, 20_400
 RULE = "position-outlived-topic"
@@ -68,10 +69,11 @@ CASES: dict[str, tuple[Callable[[Story], Any], int, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_positions_go_with_their_topic(spark: Any, name: str) -> None:
+@judging(check)
+def test_positions_go_with_their_topic(name: str) -> Asks:
     tell, broken, asked = CASES[name]
     told = story()
     tell(told)
-    outcome = check(told.history(spark))
+    outcome = yield told
     assert [f.rule for f in outcome.findings] == [RULE] * broken
     assert outcome.evidence[ARM, 0, OUTLIVED] == asked

@@ -11,6 +11,7 @@ import pytest
 from checkers.promises.topic_deletion import check
 from checkers.promises.topic_deletion.stalled import FREE, LIMIT_NS
 from tests.checkers.conftest import ARM, MS, Story
+from tests.checkers.together import Asks, judging
 
 ASKED, BACK = 20_000, 23_000
 LIMIT_MS = LIMIT_NS // MS
@@ -104,10 +105,11 @@ CASES: dict[str, tuple[Callable[[], Story], Callable[[Story], Any], int, int]] =
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_deletions_go_on_when_nothing_is_left_to_wait_for(spark: Any, name: str) -> None:
+@judging(check)
+def test_deletions_go_on_when_nothing_is_left_to_wait_for(name: str) -> Asks:
     begin, tell, broken, free = CASES[name]
     told = begin()
     tell(told)
-    outcome = check(told.history(spark))
+    outcome = yield told
     assert [f.rule for f in outcome.findings] == [RULE] * broken
     assert outcome.evidence[ARM, 0, FREE] == free
