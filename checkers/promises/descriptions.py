@@ -16,6 +16,8 @@ Violations:
   than its segments, or is told to lag behind itself or to be moving (DescribeLogDirs, KIP-113);
 - ``producers-otherwise``: the leader tells another epoch or last sequence of a producer than its
   last batch in the log has, or does not know it (DescribeProducers, KIP-664);
+- ``newest-otherwise``: the leader tells another record than one of the latest time in its log, or
+  that one's offset with another time, or none (ListOffsets, KIP-734);
 - ``moves-otherwise``: the controller lists other topics as being reassigned than there are
   (ListPartitionReassignments, KIP-455): in the end, and while a move is held up on purpose;
 - ``gauge-otherwise``: a metric that operators are woken by (UnderReplicatedPartitions,
@@ -29,17 +31,23 @@ Violations:
 
 Lawful, and similar: what changed while it was asked about has no truth. Without ZooKeeper each
 broker may name another controller: none but the quorum's voters has the office. A leader may
-remember producers of whose records none is left. Nothing is appended to these topics any more, so
-that sequences stand still; a size that retention changed meanwhile has no truth.
+remember producers of whose records none is left, and the time of a record that was deleted; it
+finds none where retention took all, and by its time alone one that a client has dated (Kafka 3.6
+and 3.7 tell the end of its batch). Nothing is appended to these topics any more, so that sequences
+stand still; a size that retention changed meanwhile has no truth.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.leadership import SHOWN
+from pyspark.sql import functions as F
+
+from checkers.facts.accounts import final_leaders, leaders_table
+from checkers.facts.leadership import SHOWN, TP
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -52,6 +60,7 @@ TOLD: Final = "values told to an operator"
 _LOGS: Final = "DescribeLogDirs"
 _PRODUCERS: Final = "DescribeProducers"
 _GAUGES: Final = "MBeans"
+_RECORDS: Final = "ListOffsets"
 _GROUPS: Final = "ListGroups"
 """Judged with the groups (`checkers.promises.groups.listed_groups`)."""
 _RULES: Final = {
@@ -68,9 +77,10 @@ _MOVES: Final = "ListPartitionReassignments"
 _OLDER: Final = ("Metadata", _LOGS, _MOVES, _GROUPS)
 """Who serves DescribeCluster (KIP-700) serves these as well, and each has something to tell."""
 _IDS: Final = "InitProducerId"
-_OWN: Final = (_LOGS, _PRODUCERS, _GAUGES, _GROUPS, _IDS, _MOVES)
+_OWN: Final = (_LOGS, _PRODUCERS, _RECORDS, _GAUGES, _GROUPS, _IDS, _MOVES)
 """What each broker says of itself, or as the controller that it is."""
 _CONTROLLER: Final = "controller"
+_FOUND: Final = re.compile(r"offset (-?\d+), time (-?\d+)")
 
 
 def check(history: History) -> Outcome:
@@ -92,7 +102,12 @@ def check(history: History) -> Outcome:
     for row in truths:
         if row["told"] != row["truth"]:
             outcome.add(_finding(row))
-    for finding in (*_disagreements(answered), *_ids_given_twice(history, answered)):
+    newest = [row for row in answered if row["api"] == _RECORDS]
+    for finding in (
+        *_disagreements(answered),
+        *_ids_given_twice(history, answered),
+        *(_otherwise(history, newest) if newest else ()),
+    ):
         outcome.add(finding)
     return outcome
 
@@ -198,6 +213,55 @@ def _ids_given_twice(history: History, answered: Sequence[Row]) -> Iterator[Find
         taken[key] = f"node {row['node']} gives it, too"
 
 
+def _otherwise(history: History, told: Sequence[Row]) -> Iterator[Finding]:
+    """Of each log with records, who was told another than one of the latest time."""
+    for row, truth in _newest(history, told):
+        found = _FOUND.fullmatch(row["told"] or "")
+        offset, time_ms = map(int, found.groups()) if found else (-1, -1)
+        topic = history.run.topic(row["arm"], row["trial"], truth["topic"])
+        if offset < 0:
+            wrong = not topic.expires
+        elif offset < truth["log_start"]:
+            wrong = False
+        else:
+            of_it = truth["first"] <= offset <= truth["last"] or not topic.log_append_time
+            wrong = time_ms != truth["newest_ms"] or not of_it
+        if wrong:
+            says = f"offsets {truth['first']} to {truth['last']}, time {truth['newest_ms']}"
+            yield _made("newest-otherwise", row, f"{_what(row)}: {row['told']}; it is {says}")
+
+
+def _newest(history: History, told: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+    """Each row with the newest records of that log, as read in the end: ``first`` and ``last``
+    offset of those of the latest time, ``newest_ms``; none of a log without records, or that is not
+    committed whole: a client is told of no other."""
+    leaders = F.broadcast(leaders_table(history).select(*TP, "leader_node"))
+    log = history.frame("log_read").join(leaders, TP)
+    log = log.where("node = leader_node and append_time_ms >= 0")
+    newest = log.groupBy(*TP).agg(
+        F.min(F.struct(-F.col("append_time_ms"), "offset")).getField("offset").alias("first"),
+        F.max(F.struct("append_time_ms", "offset")).alias("newest"),
+    )
+    newest = newest.selectExpr(
+        *TP, "first", "newest.offset last", "newest.append_time_ms newest_ms"
+    )
+    begins = {
+        place: end["log_start_offset"]
+        for place, end in final_leaders(history).items()
+        if end["high_watermark"] in (None, end["log_end_offset"])
+    }
+    known: dict[tuple[Any, ...], Row] = {}
+    for one in newest.toArrow().to_pylist():
+        arm, trial, topic, partition = place = tuple(one[name] for name in TP)
+        if place in begins:
+            log_start = begins[place]
+            known[arm, trial, f"{topic}-{partition}"] = {**one, "log_start": log_start}
+    for row in told:
+        truth = known.get((row["arm"], row["trial"], row["name"]))
+        if truth is not None:
+            yield row, truth
+
+
 def _finding(row: Row) -> Finding:
     of_cluster = row["api"] == "Metadata" and not row["name"]
     rule = "cluster-otherwise" if of_cluster else _RULES[row["api"]]
@@ -220,13 +284,14 @@ PROMISE: Final = Promise(
     name="descriptions",
     says="An operator is told what is so.",
     source="Kafka's ConfigHelper, KIP-113 (DescribeLogDirs), KIP-455, KIP-516, KIP-664 "
-    "(DescribeProducers), KIP-700 (DescribeCluster)",
+    "(DescribeProducers), KIP-700 (DescribeCluster), KIP-734",
     rules={
         "settings-otherwise": "A topic's settings are described as they are held.",
         "cluster-otherwise": "The cluster, its controller and its brokers are told as they are.",
         "topic-otherwise": "A topic has the id and the replicas that are told.",
         "log-otherwise": "A log has the size on disk that is told, and lags not behind itself.",
         "producers-otherwise": "A leader knows each producer's last batch.",
+        "newest-otherwise": "A leader finds the record of the latest time.",
         "moves-otherwise": "Those topics are listed as being moved that are.",
         "gauge-otherwise": "Metrics count partitions as they are, and who is missing there.",
         "producer-id-twice": "A producer id is given once.",

@@ -1,11 +1,12 @@
 """What brokers describe to an operator, once the load has ended, beside what is so.
 
 What ``kafka-configs --describe``, ``kafka-log-dirs``, ``kafka-reassign-partitions --list``,
-``kafka-transactions describe-producers``, ``kafka-consumer-groups --list`` and any tool's list of
-brokers and topics show comes from answers that no producer or consumer asks for. So each running
-node is asked for all of them, past its proxy, and each value is written down beside what ZooKeeper,
-or its own folders, held before and after: a truth that changed meanwhile is none. Of groups nobody
-holds one but who coordinates them (`checkers.promises.groups.listed_groups`). Each is asked for a
+``kafka-transactions describe-producers``, ``kafka-get-offsets --time max-timestamp``,
+``kafka-consumer-groups --list`` and any tool's list of brokers and topics show comes from answers
+that no producer or consumer asks for. So each running node is asked for all of them, past its
+proxy, and each value is written down beside what ZooKeeper, or its own folders, held before and
+after: a truth that changed meanwhile is none. Of groups nobody holds one but who coordinates them
+(`checkers.promises.groups.listed_groups`), of records nobody but their log. Each is asked for a
 producer id as well, which nobody may have had before. Their metrics go with it
 (`harness.cluster.gauges`).
 
@@ -37,6 +38,7 @@ _TIMEOUT_S: Final = 10.0
 _TIMEOUT_MS: Final = 8_000
 _TRANSACTION_MS: Final = 60_000
 """Of transactions, of which none is begun: to be said all the same."""
+_MAX_TIMESTAMP: Final = -3
 _TOPIC_RESOURCE: Final = 2
 _OF_THE_TOPIC: Final = 1
 """ConfigSource DYNAMIC_TOPIC_CONFIG: set for the topic itself."""
@@ -46,6 +48,7 @@ _VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.DESCRIBE_CONFIGS: 1,
     ApiKey.DESCRIBE_LOG_DIRS: 1,
     ApiKey.DESCRIBE_PRODUCERS: 0,
+    ApiKey.LIST_OFFSETS: 7,  # the first that finds the record of the latest time (KIP-734)
     ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
     ApiKey.LIST_GROUPS: 0,
     ApiKey.INIT_PRODUCER_ID: 0,
@@ -270,6 +273,8 @@ def _ask(
         case ApiKey.DESCRIBE_PRODUCERS:
             asked = [{"name": topic, "partition_indexes": each} for topic, each in led.items()]
             fields, read = {"topics": asked}, _producers
+        case ApiKey.LIST_OFFSETS:
+            fields, read = {"replica_id": -1, "isolation_level": 0, "topics": _newest(led)}, _found
         case ApiKey.LIST_GROUPS:
             fields, read = {}, _groups
         case ApiKey.INIT_PRODUCER_ID:
@@ -351,6 +356,22 @@ def _producers(answer: Any) -> Told:
                 name = f"{topic.name}-{int(p.partition_index)}"
                 says = f"epoch {int(one.producer_epoch)}, sequence {int(one.last_sequence)}"
                 yield (name, f"producer {int(one.producer_id)}"), says
+
+
+def _newest(led: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
+    asked = {"current_leader_epoch": -1, "timestamp": _MAX_TIMESTAMP}
+    return [
+        {"name": topic, "partitions": [{"partition_index": p, **asked} for p in each]}
+        for topic, each in led.items()
+    ]
+
+
+def _found(answer: Any) -> Told:
+    for topic in answer.topics:
+        for p in topic.partitions:
+            _sound(p.error_code)
+            name = f"{topic.name}-{int(p.partition_index)}"
+            yield (name, "newest record"), f"offset {int(p.offset)}, time {int(p.timestamp)}"
 
 
 def _groups(answer: Any) -> Told:

@@ -9,7 +9,8 @@ One is sent behind a fetch that waits for more than there is, once in the same p
 moment later: on a connection a broker answers in the order in which it was asked (Kafka's
 SocketServer mutes it meanwhile, so that the later one lies in the socket).
 And what producers may get wrong: a batch that is not what its checksum says, one that counts fewer
-records than it has offsets, and an acknowledgement by two replicas, which nobody gives any more.
+records than it has offsets, one that is larger than a topic takes (``max.message.bytes``), and an
+acknowledgement by two replicas, which nobody gives any more.
 Nothing changes, so it can be asked for all the while, whatever else goes on. Each is an
 `admin_request` row with the error that is ``wanted`` of the controller, and none may be `ok`; what
 is never answered shows as well, since others to the same broker are.
@@ -51,6 +52,8 @@ _PRODUCE: Final = (ApiKey.PRODUCE, 7)
 _COUNT_AT: Final = 57
 """Where a batch tells how many records it has; its checksum is of what follows `CRC_FROM`."""
 _CRC_AT: Final = 17
+_MOST_BYTES: Final = 1_048_588
+"""Kafka's default of max.message.bytes; a batch that holds as many in one record has more."""
 _TOPIC_RESOURCE: Final = 2
 _APPEND: Final = 2
 
@@ -161,6 +164,19 @@ def _miscounted() -> bytes:
     return bytes(batch)
 
 
+def _too_large() -> bytes:
+    return build_batch([(b"k", bytes(_MOST_BYTES), 0)])
+
+
+def _beyond(topic: str) -> Mapping[str, Any]:
+    one = {"partition_index": 0, "offset": 2**62}
+    return {"topics": [{"name": topic, "partitions": [one]}], "timeout": _TIMEOUT_MS}
+
+
+def _of_deleted(answer: Any) -> Iterable[int]:
+    return (one.error_code for topic in answer.topics for one in topic.partitions)
+
+
 def _twice(broker: int) -> list[Mapping[str, Any]]:
     return [{"partition_index": 0, "broker_ids": [broker, broker]}]
 
@@ -259,6 +275,10 @@ IMPOSSIBLE: Final = (
         87,
         lambda t: _produced(t, _miscounted()),
         _of_produced,
+    ),
+    Impossible("a large batch", *_PRODUCE, 10, lambda t: _produced(t, _too_large()), _of_produced),
+    Impossible(
+        "a log that begins beyond its end", ApiKey.DELETE_RECORDS, 0, 1, _beyond, _of_deleted
     ),
     Impossible("acks of two", *_PRODUCE, 21, lambda t: _produced(t, _sound(), 2), _of_produced),
     Impossible(

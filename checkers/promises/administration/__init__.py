@@ -24,6 +24,9 @@ no fault names; the fourth where there was no fault at all:
   although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
 - ``impossible-done``, ``never-refused``, ``answered-out-of-turn``: of what cannot be done
   (`impossible`), whatever goes on;
+- ``made-and-denied``: who said that it had made a topic, and ran and was registered ever since,
+  says of it that there is none, to who is the first to delete it or gives it more partitions. It
+  waits with the first answer until it knows the topic itself (DelayedCreatePartitions);
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``, ``election-denied``: what is answered is what
@@ -66,6 +69,7 @@ TAKEN_NS: Final = 1_000_000_000
 ANSWER_NS: Final = 25_000_000_000
 SOON_NS: Final = 20_000_000_000
 _NOT_CONTROLLER: Final = 41
+_NO_SUCH: Final = {3: "UNKNOWN_TOPIC_OR_PARTITION", 100: "UNKNOWN_TOPIC_ID"}
 _OF_THE_CLUSTER: Final = "METADATA"
 """What each broker is asked for as the cluster comes up; a row is of one that never told."""
 _NEVER: Final = {
@@ -157,6 +161,7 @@ def check(history: History) -> Outcome:
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
             *(*_vacancies(trial), *_untold(trial, outcome), *_unmade(trial, outcome)),
             *(*answered(history, key, rows, outcome), *_denials(trial, outcome)),
+            *_forgotten(trial),
         ):
             outcome.add(finding)
     return outcome
@@ -223,6 +228,36 @@ def _denials(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
                 ),
             ),
         )
+
+
+def _forgotten(trial: _Trial) -> Iterator[Finding]:
+    """One finding a topic, whatever goes on."""
+    made: dict[str, Row] = {}
+    rows = (r for r in rows_of(trial.history, "admin_request", trial.key) if r["wanted"] is None)
+    for row in sorted(rows, key=lambda r: r["invoke_t"]):
+        topic, denied = row["about"], row["error"] in _NO_SUCH
+        if row["api"] == "CREATE_TOPICS":
+            if row["type"] == "ok":
+                made[topic] = row
+            continue
+        if row["api"] not in ("DELETE_TOPICS", "CREATE_PARTITIONS") or topic not in made:
+            continue
+        known, node = made[topic], row["node"]
+        asked_later = row["invoke_t"] > known["t"] and node == known["node"]
+        if denied and asked_later and trial.are_there(known["invoke_t"], row["t"], node):
+            del made[topic]
+            yield Finding(
+                "made-and-denied",
+                f"node {node} had made {topic}, was asked for {row['api']}, and said "
+                f"{_NO_SUCH[row['error']]}",
+                *trial.key,
+                tuple(
+                    Pick("admin_request", {"node": node, "op": r["op"], "about": topic}, rows=1)
+                    for r in (known, row)
+                ),
+            )
+        elif row["api"] == "DELETE_TOPICS":
+            del made[topic]
 
 
 def _vacancies(trial: _Trial) -> Iterator[Finding]:
@@ -331,6 +366,7 @@ PROMISE: Final = Promise(
         "answered-out-of-turn": "On one connection answers come in the order of the requests.",
         "granted-and-not-done": "What a controller says that it did is done.",
         "refused-and-done": "What a controller refuses does not come about.",
+        "made-and-denied": "Who has made a topic knows it until it is deleted.",
         "election-denied": "Who asks for the preferred leader is not told that it leads when it "
         "does not.",
         "ruler-denies": "Who is controller does not answer that it is none.",

@@ -9,8 +9,9 @@
     unreached   no run came by the mutated place
 
 Each is played where the survey says that it could be noticed (`survey`), the scenario first that
-has found most so far, until a run is `invalid`. All mutants get their first run before any gets its
-second, so that what a budget leaves undone is spread evenly.
+makes most of its file and has found most of its room so far, until a run is `invalid`. All mutants
+get their first run before any gets its second, so that what a budget leaves undone is spread
+evenly.
 
 Unit tests are asked besides (``unit``): those of the mutant's room, with the mutated package in the
 place of the real one.
@@ -36,16 +37,6 @@ from harness.studies.mutation.overlay import Generated
 from harness.studies.mutation.survey import SEED, Survey
 from harness.studies.playing import Desk
 
-FIRST: Final[Mapping[str, tuple[str, ...]]] = {
-    "nodes/core": ("broker-restart", "zombie-broker", "leader-handover"),
-    "nodes/replication": ("broker-restart", "leader-handover", "returning-follower"),
-    "nodes/controller": ("broker-restart", "controller-pause", "topic-deletion"),
-    "nodes/log": ("log-recovery", "broker-restart", "leader-handover"),
-    "nodes/groups": ("group-rebalance", "broker-restart"),
-    "nodes/coordination": ("zombie-broker", "controller-pause", "broker-restart"),
-    "nodes/api": ("broker-restart", "group-rebalance", "leader-handover"),
-}
-"""By room, the scenarios that are likeliest to notice as long as no run has shown it."""
 _UNIT_TIMEOUT_S: Final = 300
 _STOPPED_AFTER: Final = 3
 """So many runs that are all `unknown` say enough: the cluster does not work with this mutant."""
@@ -67,14 +58,18 @@ class Attempts:
 
 
 def order(
-    one: Generated, scenarios: Sequence[str], rooms: Mapping[str, str], entries: Iterable[Entry]
+    one: Generated,
+    scenarios: Sequence[str],
+    rooms: Mapping[str, str],
+    entries: Iterable[Entry],
+    survey: Survey,
 ) -> list[str]:
-    """The scenarios, the likeliest to find it first: by what they found of mutants of its room.
+    """The scenarios, the likeliest to find it first: by how much they make of its file, as the
+    survey saw, and by what they found of mutants of its room.
 
     ``rooms``: by the names of mutants. A scenario that was never tried counts as one that found
-    half of two, a little more if it is among `FIRST`.
+    its share (`Survey.share`) of two.
     """
-    first = FIRST[one.room]
     tried: Counter[str] = Counter()
     found: Counter[str] = Counter()
     for entry in entries:
@@ -83,8 +78,8 @@ def order(
             found[entry.play.scenario] += entry.found
 
     def rank(scenario: str) -> tuple[float, int]:
-        bonus = 1 if scenario in first else 0
-        rate = (found[scenario] + 1 + bonus) / (tried[scenario] + 2 + bonus)
+        share = survey.share(one, scenario)
+        rate = (found[scenario] + 2 * share) / (tried[scenario] + 2)
         return -rate, scenarios.index(scenario)
 
     return sorted(scenarios, key=rank)
@@ -102,7 +97,7 @@ def attempts(
     """What the ledger has of it, and what is still to be tried, in order: one seed of every
     scenario, then the next. The survey's own seed comes first: with others a change may make no
     difference at all (no broker has the id 0)."""
-    likely = order(one, survey.chances(one, scenarios), rooms, ledger)
+    likely = order(one, survey.chances(one, scenarios), rooms, ledger, survey)
     every = [
         Play(scenario=scenario, seed=seed, planes="dual", bug=one.name)
         for seed in sorted(seeds, key=lambda seed: seed != SEED)

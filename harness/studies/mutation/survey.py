@@ -11,9 +11,10 @@ Such a run is a sound run of its scenario besides: one that is `invalid` is a fa
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ SEED: Final = 2
 more of the changes make a difference."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Survey:
     """By scenario, the names of the mutants whose place was reached, and of those of which the
     change would have made a difference there."""
@@ -42,6 +43,23 @@ class Survey:
         """Where a run could notice it, as far as is known: scenarios without a survey count."""
         seen = self.reached if one.site.blind else self.differed
         return [s for s in scenarios if s not in seen or one.name in seen[s]]
+
+    def share(self, one: Generated, scenario: str) -> float:
+        """How much a scenario makes of the mutant's file, 0 to 1: of how many of its places a
+        change would differ there, against the scenario where most do. 0.5 where nobody knows."""
+        file = one.name.partition(":")[0]
+        told = {name: self._counts[name, file] for name in self.differed}
+        most = max(told.values(), default=0)
+        return told[scenario] / most if scenario in told and most else 0.5
+
+    @cached_property
+    def _counts(self) -> Counter[tuple[str, str]]:
+        """By scenario and file, as mutants' names have it."""
+        return Counter(
+            (scenario, name.partition(":")[0])
+            for scenario, names in self.differed.items()
+            for name in names
+        )
 
     def was_reached(self, one: Generated) -> bool:
         return any(one.name in names for names in self.reached.values())

@@ -256,3 +256,51 @@ def test_an_api_by_which_nobody_tells_anything(
     outcome = yield story
     says = f"{story.arm}, trial 0: nobody tells what any node says by {missing}"
     assert outcome.unknowns == ([says] if unknown else [])
+
+
+NEWEST = ("ListOffsets", "t-0", "newest record")
+RECORDS = ((0, 1_000), (1, 1_010), (2, 1_050), (3, 1_050), (4, 1_020))
+"""Offset and time of each record of node 1's log, which leads."""
+
+
+def with_records(
+    story: Story, told: str, *, start: int = 0, committed: int = 5, **topic: Any
+) -> Story:
+    dated = {"configs": {"message.timestamp.type": "LogAppendTime"}}
+    story.run["topics"] = {"t": topic or dated}
+    story.add(
+        "log_end", 90_000, node=1, log_start_offset=start, log_end_offset=5,
+        high_watermark=committed, is_leader=True,
+    )  # fmt: skip
+    for offset, time_ms in RECORDS[start:]:
+        story.add("log_read", 90_001, node=1, offset=offset, append_time_ms=time_ms)
+        story.add("log_read", 90_001, node=2, offset=offset, append_time_ms=9_000)
+    tell(story, 1, NEWEST, told)
+    return story
+
+
+NEWEST_TOLD: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "the first of the latest": ("offset 2, time 1050", {}, True),
+    "the last of the latest": ("offset 3, time 1050", {}, True),
+    "the last by offset": ("offset 4, time 1020", {}, False),
+    "another time": ("offset 2, time 1051", {}, False),
+    "another offset": ("offset 1, time 1050", {}, False),
+    "another offset, dated by its client": ("offset 1, time 1050", {"configs": {}}, True),
+    "beyond the end": ("offset 5, time 1050", {}, False),
+    "none": ("offset -1, time -1", {}, False),
+    "none, where retention takes them": (
+        "offset -1, time -1", {"configs": {"retention.ms": "1000"}}, True,
+    ),
+    "one that was deleted": ("offset 3, time 1050", {"start": 4}, True),
+    "none, where one is left": ("offset -1, time -1", {"start": 4}, False),
+    "none, where it is not committed": ("offset -1, time -1", {"committed": 2}, True),
+    "none of none": ("offset -1, time -1", {"start": 5}, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NEWEST_TOLD)
+@judging(check)
+def test_the_newest_record(story: Any, case: str) -> Asks:
+    told, more, lawful = NEWEST_TOLD[case]
+    outcome = yield with_records(story, told, **more)
+    assert dict(outcome.counts) == ({} if lawful else {"newest-otherwise": 1})

@@ -25,7 +25,7 @@ from harness.studies.mutation.page import page, reasons
 from harness.studies.mutation.power import Attempts, fate, hunt, order
 from harness.studies.mutation.purity import is_pure, pure_names, read_again
 from harness.studies.mutation.study import Study
-from harness.studies.mutation.survey import SEED, survey_of
+from harness.studies.mutation.survey import SEED, Survey, survey_of
 from harness.studies.playing import Desk
 
 SOURCE = '''
@@ -581,12 +581,29 @@ def test_the_scenario_that_has_found_most_comes_first() -> None:
     scenarios = ["mixture", "broker-restart", "log-recovery"]
     log = Generated("nodes/log/log.py", A.site)
     rooms = {B.name: "nodes/log", BLIND.name: "nodes/core"}
-    assert order(log, scenarios, rooms, [])[-1] == "mixture"
+    assert order(log, scenarios, rooms, [], Survey()) == scenarios
     entries = [entry("invalid", B, "mixture", n) for n in range(9)]
     entries += [entry("valid", B, "broker-restart", n) for n in range(3)]
-    assert order(log, scenarios, rooms, entries) == ["mixture", "log-recovery", "broker-restart"]
-    others = [entry("invalid", BLIND, "mixture", n) for n in range(9)]
-    assert order(log, scenarios, rooms, others)[-1] == "mixture"  # of another room
+    by_found = ["mixture", "log-recovery", "broker-restart"]
+    assert order(log, scenarios, rooms, entries, Survey()) == by_found
+    others = [entry("invalid", BLIND, "log-recovery", n) for n in range(9)]
+    assert order(log, scenarios, rooms, others, Survey()) == scenarios  # of another room
+
+
+def test_the_scenario_that_makes_most_of_its_file_comes_first() -> None:
+    log = Generated("nodes/log/log.py", A.site)
+    seen = {
+        "few": ["log/log:a", "core/isr:a", "core/isr:b", "core/isr:c"],
+        "most": ["log/log:a", "log/log:b", "log/log:c"],
+        "none": ["core/isr:a"],
+    }
+    survey = Survey(differed={scenario: frozenset(names) for scenario, names in seen.items()})
+    scenarios = ["none", "few", "unseen", "most"]
+    assert [round(survey.share(log, s), 2) for s in scenarios] == [0, 0.33, 0.5, 1]
+    assert order(log, scenarios, {}, [], survey) == ["most", "unseen", "few", "none"]
+    rooms = {B.name: "nodes/log"}
+    vain = [entry("valid", B, "most", n) for n in range(3)]
+    assert order(log, scenarios, rooms, vain, survey)[0] == "unseen"
 
 
 # -- the page --------------------------------------------------------------------------------------

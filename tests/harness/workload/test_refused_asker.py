@@ -97,6 +97,14 @@ def answer(api: ApiKey, version: int, code: int) -> bytes:
                 }
             ]
         },
+        ApiKey.DELETE_RECORDS: {
+            "topics": [
+                {
+                    "name": "t",
+                    "partitions": [{"partition_index": 0, "low_watermark": -1, "error_code": code}],
+                }
+            ]
+        },
         ApiKey.INCREMENTAL_ALTER_CONFIGS: {
             "responses": [
                 {"error_code": code, **text, "resource_type": 2, "resource_name": "t"},
@@ -247,3 +255,7 @@ def test_what_is_wrong_with_a_batch_is_that_alone(number: int) -> None:
     assert refused.value.error == what.wanted
     if what.wanted == Errors.INVALID_RECORD:
         assert check_crc(batch, 0, len(batch))
+    if what.wanted == Errors.MESSAGE_TOO_LARGE:
+        roomy = LogConfig(max_message_bytes=len(batch))
+        assert validate_produced(batch, at, roomy, lambda: 0)[1].record_count == 1
+        assert len(batch) > LogConfig().max_message_bytes
