@@ -158,6 +158,8 @@ def session(
             f"{memory or DEFAULT_MEMORY} of memory be free"
         ) from None
     logging.getLogger().addFilter(_not_interrupted)
+    # What it raises it logs as well; interrupted, it speaks on to the JVM and logs that, too.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     spark.sparkContext.setLogLevel("ERROR")
     _remember(spark)
     if not (spark.sparkContext.master or "").startswith("local"):

@@ -123,6 +123,7 @@ BUSY = """
 import os, signal, sys, tempfile, threading, time
 from checkers import spark
 from harness import interrupts
+from py4j.protocol import Py4JError
 context = spark.session().sparkContext
 jobs = context.statusTracker()
 mark = tempfile.mkstemp()[1]
@@ -141,7 +142,7 @@ interrupts.install()
 threading.Thread(target=stop).start()
 try:
     context.parallelize(range(2), 2).mapPartitions(work).count()
-except KeyboardInterrupt:
+except (KeyboardInterrupt, Py4JError):  # that of what py4j says after it was interrupted
     print("interrupted")
 spark.end()
 print(os.path.exists(mark))
