@@ -206,9 +206,9 @@ class Run:
         return self.output.read_text(errors="replace")
 
     def reach(self, step: str, wait_until: Callable[..., None]) -> None:
-        """On a busy machine (several at once) the last steps were more than 90 s away."""
+        """On a busy machine (several at once) the last steps were more than 240 s away."""
         reached = f": {step}"
-        wait_until(lambda: reached in self.told() or self.process.poll() is not None, 240.0)
+        wait_until(lambda: reached in self.told() or self.process.poll() is not None, 600.0)
 
     def end(self, number: int, second_s: float | None = None, group: bool = False) -> set[Id]:
         """Everything that it ran by then."""
