@@ -162,6 +162,9 @@ def session(
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     spark.sparkContext.setLogLevel("ERROR")
     _remember(spark)
+    jvm: Any = spark._jvm
+    for folder in _files:  # where this process dies first, the JVM ends in order
+        jvm.java.io.File(str(folder)).deleteOnExit()
     if not (spark.sparkContext.master or "").startswith("local"):
         _ship(spark)
     return spark

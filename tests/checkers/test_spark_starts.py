@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -169,6 +171,29 @@ def test_a_signal_in_the_midst_of_a_job_is_told_of_once(tmp_path: Path) -> None:
     assert [line.split(":")[:2] for line in said] == [["biplane", " SIGTERM"]]
     assert not list(tmp_path.iterdir())
     assert not _that_use(tmp_path)
+
+
+ABANDONED = """
+import os, signal
+from checkers import spark
+assert spark.session().sparkContext.parallelize(range(3)).mapPartitions(list).count() == 3
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_jvm_that_nobody_could_end_leaves_nothing_either(
+    tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ABANDONED],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    wait_until(lambda: not _that_use(tmp_path), 60.0)
+    assert not list(tmp_path.iterdir())
 
 
 def _that_use(temporary: Path) -> list[str]:
