@@ -33,6 +33,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 SMALL_ROWS: Final = 1_500_000
 """Up to so many rows, planning and compiling cost more than the rows."""
 _END_S: Final = 20.0
+_LOOK_S: Final = 0.005
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_MEMORY: Final = "2g"
 
@@ -135,14 +137,22 @@ def session(
         builder = builder.master(chosen)
     if chosen and chosen.startswith("local"):  # Python workers judge with the code that runs here
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = _static(chosen or "", memory or DEFAULT_MEMORY, small)
-    for name, value in {**settings, **(conf or {})}.items():
+    named = "SPARK_LOCAL_DIRS" in os.environ or "spark.local.dir" in (conf or {})
+    if chosen and chosen.startswith("local") and not submitted and not named:
+        _files.append(Path(tempfile.mkdtemp(prefix="biplane-spark-")))
+    settings = {**_static(chosen or "", memory or DEFAULT_MEMORY, small), **(conf or {})}
+    for name, value in settings.items():
         builder = builder.config(name, value)
+
+    def begun() -> SparkSession:
+        _launch(settings if chosen is None else {"spark.master": chosen, **settings})
+        return builder.getOrCreate()
+
     try:
         # Not in the main thread: there Spark takes SIGINT over, to speak to a JVM in the midst of
         # what is being said to it.
         with _signals_later(), ThreadPoolExecutor(1, "spark-session") as apart:
-            spark: SparkSession = apart.submit(builder.getOrCreate).result()
+            spark: SparkSession = apart.submit(begun).result()
     except PySparkRuntimeError as error:
         raise SparkFailed(
             f"Spark does not start ({error}); what it said is above; "
@@ -150,11 +160,29 @@ def session(
             f"{memory or DEFAULT_MEMORY} of memory be free"
         ) from None
     logging.getLogger().addFilter(_not_interrupted)
+    # What it raises it logs as well; interrupted, it speaks on to the JVM and logs that, too.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     spark.sparkContext.setLogLevel("ERROR")
     _remember(spark)
+    jvm: Any = spark._jvm
+    for folder in _files:  # where this process dies first, the JVM ends in order
+        jvm.java.io.File(str(folder)).deleteOnExit()
     if not (spark.sparkContext.master or "").startswith("local"):
         _ship(spark)
     return spark
+
+
+def _launch(settings: Mapping[str, str]) -> None:
+    """Spark's JVM, where none runs, in a session of its own: what is sent to this process's group,
+    or comes of its terminal, is not for the JVM, which `end` ends."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        atexit.register(end)
+        conf = SparkConf().setAll(list(settings.items()))
+        gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _connected(url: str, conf: Mapping[str, str]) -> SparkSession:
@@ -248,6 +276,8 @@ def _signals_later() -> Iterator[None]:
             signal.raise_signal(one)
 
 
+_files: Final[list[Path]] = []
+"""Where the JVM keeps what it needs for a while, when it has the cores of this machine."""
 _ahead: threading.Thread | None = None
 _is_there: Final = threading.Event()
 """What was begun ahead has started, or failed."""
@@ -289,27 +319,63 @@ def _not_in_vain(record: logging.LogRecord) -> bool:
 
 
 def end() -> None:
-    """End Spark's JVM, whatever it is at, and return when it is gone. Safe to repeat, and where
-    none was started; the process cannot start another."""
+    """End Spark's JVM, whatever it is at, and return when it is gone, with its workers and its
+    files. Safe to repeat, and where none was started; the process cannot start another.
+
+    One that has the cores of this machine, and all its files in a folder of ours, is killed: it
+    only judges, and has nothing to lose. What ends in order tells of all that it could not go on
+    with. A cluster is left in order.
+    """
     from pyspark import SparkContext
 
     _started()
     jvm = getattr(SparkContext._gateway, "proc", None)
-    if jvm is None:  # none, or spark-submit's
-        return
-    logging.getLogger().addFilter(_not_in_vain)  # the same again is no second one
-    listener: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
-    if listener is not None:  # it reads from the JVM, and tells of its end with a traceback
-        listener.handle_error = lambda *_: None
-    with contextlib.suppress(OSError):
-        jvm.stdin.close()  # it ends when nobody speaks to it any more
-    try:
-        jvm.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        jvm.kill()
-        jvm.wait()
+    if jvm is not None:  # else none, or spark-submit's
+        logging.getLogger().addFilter(_not_in_vain)  # the same again is no second one
+        listener: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+        if listener is not None:  # it reads from the JVM, and tells of its end with a traceback
+            listener.handle_error = lambda *_: None
+        if not _files:
+            _end_in_order(jvm)
+        _kill(jvm)
     if _ahead is not None:
         _ahead.join(_END_S)  # it takes its files away
+    while _files:
+        shutil.rmtree(_files.pop(), ignore_errors=True)
+
+
+def _end_in_order(jvm: subprocess.Popen[bytes]) -> None:
+    assert jvm.stdin is not None
+    with contextlib.suppress(OSError):
+        jvm.stdin.close()  # it ends when nobody speaks to it any more
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        jvm.wait(_END_S)
+
+
+def _kill(jvm: subprocess.Popen[bytes]) -> None:
+    """With the workers that it began: they stay in its session."""
+    deadline = time.monotonic() + _END_S
+    while (there := _of_session(jvm.pid)) and time.monotonic() < deadline:
+        for pid in there:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        jvm.poll()
+        time.sleep(_LOOK_S)
+    jvm.kill()
+    jvm.wait()
+
+
+def _of_session(session: int) -> list[int]:
+    """Processes that run in it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue  # it has ended
+        if int(its) == session and state != "Z":
+            found.append(int(path.parent.name))
+    return found
 
 
 def connected(spark: SparkSession) -> bool:
@@ -408,6 +474,7 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
         # keeps them until a full collection: a session of many histories did little else.
         options["spark.buffer.pageSize"] = "256k"
     flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if small else ["-XX:+UseParallelGC"]
+    flags.append("-XX:-UsePerfData")  # a file of each JVM, which one that is killed leaves
     # With C1 alone the cache is 48 MB by default, which one long session fills; then nothing more
     # is compiled.
     flags.append("-XX:ReservedCodeCacheSize=192m")
@@ -419,12 +486,14 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
         flags += [f"-XX:ArchiveClassesAtExit={dump}", *_NOTHING_OF_ARCHIVES]
     elif archive_path().exists():
         flags += [f"-XX:SharedArchiveFile={archive_path()}", "-Xshare:auto", *_NOTHING_OF_ARCHIVES]
+    if _files:
+        flags.append(f"-Djava.io.tmpdir={_files[-1]}")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else the JVM runs, with flags of its own
         options["spark.driver.extraJavaOptions"] = " ".join(flags)
     if master.startswith("local["):
         options["spark.driver.bindAddress"] = "127.0.0.1"
         options["spark.driver.host"] = "127.0.0.1"
-        scratch = Path(tempfile.gettempdir()) / "biplane-spark"
+        scratch = _files[-1] if _files else Path(tempfile.gettempdir()) / "biplane-spark"
         options["spark.sql.warehouse.dir"] = scratch.as_uri()
     return options
 

@@ -37,6 +37,7 @@ its own log until it hears of that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
@@ -247,6 +248,8 @@ def _doubts(history: History, key: Key) -> list[int]:
     """When (ns, ascending) one began to lead whose log may lawfully begin earlier."""
     followed: dict[int, list[Row]] = {}
     taken = [row for row in history.rows("leader_change") if key_of(row) == key]
+    if not taken:
+        return _returns(history, key[:2])
     alone, found = len({row["node"] for row in taken}) == 1, set()
     for row in taken:
         if row["role"] == "follower":
@@ -258,6 +261,18 @@ def _doubts(history: History, key: Key) -> list[int]:
             continue
         if not _was_given(followed.get(row["node"], ()), row, back):
             found.add(row["t"] + (row["error_ns"] or 0))
+    return sorted(found)
+
+
+def _returns(history: History, trial: tuple[str, int]) -> list[int]:
+    """When (ns, ascending) anybody was begun anew, or went on: where brokers do not tell since when
+    they lead (a black box), any of them may from then on, until it is registered and deletes."""
+    found, lives = [], Counter[int]()
+    for row in rows_of(history, "node_event", trial):
+        lives[row["node"]] += row["event"] == "start"
+        again = row["event"] in ("start", "ready") and lives[row["node"]] > 1
+        if again or row["event"] == "resume":
+            found.append(row["t"])
     return sorted(found)
 
 

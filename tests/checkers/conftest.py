@@ -11,7 +11,7 @@ import pytest
 from checkers.history import KINDS, OPERATIONS
 from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
-from checkers.spark import session
+from checkers.spark import end, session
 from tests.checkers.together import judged_apart, play
 
 MS = 1_000_000
@@ -21,10 +21,9 @@ ARM = "bp-single"
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Stopped at the end: Spark would otherwise outlive pytest's captured streams."""
-    found = session()
-    yield found
-    found.stop()
+    """Ended: its JVM would otherwise outlive pytest's captured streams."""
+    yield session()
+    end()
 
 
 class Story:

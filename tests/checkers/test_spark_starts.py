@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -120,39 +122,91 @@ def test_ctrl_c_once_spark_has_started_is_not_sparks() -> None:
 
 
 BUSY = """
-import os, signal, threading, time
+import os, signal, sys, tempfile, threading, time
 from checkers import spark
 from harness import interrupts
-busy = spark.tuned(spark.session(), 0).range(10**13).selectExpr("max(hash(id))")
-jobs = spark.session().sparkContext.statusTracker()
+from py4j.protocol import Py4JError
+context = spark.session().sparkContext
+jobs = context.statusTracker()
+mark = tempfile.mkstemp()[1]
+context._jvm.java.io.File(mark).deleteOnExit()
+begun = tempfile.mkstemp()[1]
+def work(rows):
+    open(begun, "w").write("begun")
+    time.sleep(100)
+    yield from rows
 def stop():
-    while not jobs.getActiveJobsIds():
+    while not (jobs.getActiveJobsIds() and os.path.getsize(begun)):
         time.sleep(0.1)
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.killpg(0, signal.SIGTERM)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 interrupts.install()
 threading.Thread(target=stop).start()
 try:
-    busy.collect()
-except KeyboardInterrupt:
+    context.parallelize(range(2), 2).mapPartitions(work).count()
+except (KeyboardInterrupt, Py4JError):  # that of what py4j says after it was interrupted
     print("interrupted")
 spark.end()
+print(os.path.exists(mark))
+os.unlink(begun)
+os.unlink(mark)
 """
 
 
-def test_a_signal_in_the_midst_of_a_job_is_told_of_once() -> None:
+def test_a_signal_in_the_midst_of_a_job_is_told_of_once(tmp_path: Path) -> None:
+    """Whoever else of the group has it. No hook of the JVM's runs, which would tell of what cannot
+    go on; what it and its workers have is gone."""
     done = subprocess.run(
         [sys.executable, "-c", BUSY],
         cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=300,
         check=True,
     )
-    assert done.stdout.splitlines() == ["interrupted"]
-    assert done.stderr.count("biplane: SIGTERM") == 1
-    assert "Traceback" not in done.stderr
-    assert "KeyboardInterrupt" not in done.stderr
+    assert done.stdout.splitlines() == ["interrupted", "True"]
+    said = [line for line in done.stderr.splitlines() if line and "incubator" not in line]
+    assert [line.split(":")[:2] for line in said] == [["biplane", " SIGTERM"]]
+    assert not list(tmp_path.iterdir())
+    assert not _that_use(tmp_path)
+
+
+ABANDONED = """
+import os, signal
+from checkers import spark
+assert spark.session().sparkContext.parallelize(range(3)).mapPartitions(list).count() == 3
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_jvm_that_nobody_could_end_leaves_nothing_either(
+    tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ABANDONED],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    wait_until(lambda: not _that_use(tmp_path), 60.0)
+    assert not list(tmp_path.iterdir())
+
+
+def _that_use(temporary: Path) -> list[str]:
+    """Processes that have it as their folder for temporary files."""
+    wanted = f"TMPDIR={temporary}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                found.append((folder / "cmdline").read_text())
+        except OSError:
+            continue  # it has ended
+    return found
 
 
 def test_a_class_data_archive_is_of_one_java(

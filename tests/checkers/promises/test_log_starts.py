@@ -103,6 +103,12 @@ def alone(*ways: str) -> Story:
     return story
 
 
+def untold(story: Story) -> Story:
+    """No broker tells of what it leads."""
+    del story.rows["leader_change"]
+    return story
+
+
 def often(story: Story) -> None:
     """Told so often that one answer is a small share."""
     for number in range(4):
@@ -259,6 +265,14 @@ STORIES = {
     "start-went-back:who is alone, and was killed": (
         lambda: alone("kill", "start"),
         lambda s: None,
+    ),
+    "start-went-back:a black box that was killed": (
+        lambda: untold(alone("kill", "start", "ready")),
+        lambda s: None,
+    ),
+    "start-went-back: a black box before anybody was away": (
+        lambda: untold(shortened()),
+        lambda s: (told(s, 22_000, 29), lived(s, 23_000, 2, "kill", "start", "ready")),
     ),
     "start-went-back:who is alone, and was killed before": (
         lambda: alone("kill", "start", "stop", "stopped", "start"),
