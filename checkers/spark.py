@@ -65,8 +65,6 @@ _OF_SESSIONS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A broker may tell any number: arithmetic on it wraps, and no check crashes of it.
-    "spark.sql.ansi.enabled": "false",
 }
 CONNECT: Final = "sc://"
 """How a server of Spark Connect is named."""

@@ -69,6 +69,9 @@ KNOWN_NS: Final = 2_000_000_000
 TAKES_OVER_NS: Final = 2_000_000_000
 """Who is new in office, or just had a fault, has everything to tell everybody before it tells of
 one more who is gone (KafkaController.onControllerFailover)."""
+SUCCEEDS_NS: Final = 5_000_000_000
+"""And who succeeds another reads everything anew before that, which took one on a busy machine five
+seconds."""
 REPLACED: Final = "departures that a controller had to answer"
 ELECTED: Final = "leaders elected"
 Row = Mapping[str, Any]
@@ -82,6 +85,8 @@ class _Cluster:
     gone: dict[int, Row] = field(default_factory=dict)
     """Brokers that were registered once, and by which row they ceased to be."""
     controller: int | None = None
+    succeeds: bool = False
+    """Whether another was the controller before."""
     states: dict[Key, Row] = field(default_factory=dict)
     dying: set[str] = field(default_factory=set)
     disturbed: dict[int | None, int] = field(default_factory=dict)
@@ -196,6 +201,7 @@ def _take(cluster: _Cluster, step: str, what: Any) -> None:
             cluster.gone.pop(what["node"], None)
     elif what["what"] == "controller":
         cluster.controller = None if what["step"] == "removed" else what["node"]
+        cluster.succeeds |= what["step"] == "removed"
         cluster.owed.clear()
         cluster.able_since = None
         cluster.absences += [(node, t0, what["t"]) for node, t0 in cluster.absent.items()]
@@ -224,7 +230,8 @@ def _settle(outcome: Outcome, trial: Trial, cluster: _Cluster, t: int) -> None:
     if cluster.able_since is None:
         cluster.able_since = t
     for node in cluster.gone:
-        cluster.absent.setdefault(node, max(t, cluster.able_since + TAKES_OVER_NS))
+        takes_ns = SUCCEEDS_NS if cluster.succeeds else TAKES_OVER_NS
+        cluster.absent.setdefault(node, max(t, cluster.able_since + takes_ns))
     for key, node in list(cluster.owed):
         gone, known = node in cluster.gone, key in cluster.states
         if gone and known and cluster.owes(key, node):

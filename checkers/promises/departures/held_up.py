@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from checkers.facts.decisions import Decision, lives
 from checkers.facts.faults import faults_of
 from checkers.facts.leadership import TP, Key
+from checkers.facts.told_numbers import monotonic_ns
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -79,7 +80,7 @@ def held_up(history: History, outcome: Outcome) -> Iterator[Finding]:
     offers = offers.where("t >= _from and invoke_t < _to")
     kept = history.frame("log_read").where("append_time_ms >= 0").join(place, TP, "left_semi")
     kept = kept.groupBy(*TP, "value").agg(
-        (F.min("append_time_ms") * _MS + offset_ns).alias("_written"),
+        monotonic_ns(F.min("append_time_ms"), offset_ns).alias("_written"),
         F.max("leader_epoch").alias("_in"),
     )
     own = offers.join(kept, [*TP, "value"]).where("_in = _epoch")

@@ -23,6 +23,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.floods import floods
+from checkers.facts.told_numbers import total
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -62,11 +63,11 @@ def undercounted(history: History) -> list[tuple[Trial, str]]:
         return []
     use = history.frame("plane_use").where("boot is not null and seq is not null")
     spans = use.groupBy(*_BOOT).agg(
-        (F.min(F.col("t") - F.col("interval_ns")) + NEAR_NS).alias("_from_t"),
+        (F.min(F.try_subtract("t", "interval_ns")) + NEAR_NS).alias("_from_t"),
         (F.max("t") - NEAR_NS).alias("_to_t"),
     )
-    counted = use.groupBy(*_BOOT, "api", "listener").agg(F.sum("requests").alias("counted"))
-    whole = counted.groupBy(*_BOOT, "api").agg(F.sum("counted").alias("counted"))
+    counted = use.groupBy(*_BOOT, "api", "listener").agg(total("requests").alias("counted"))
+    whole = counted.groupBy(*_BOOT, "api").agg(total("counted").alias("counted"))
     places = [*_BOOT, "api", "listener"]
     counted = counted.unionByName(whole.withColumn("listener", F.lit("")).select(*counted.columns))
     rows = functools.reduce(lambda one, other: one.unionAll(other), asked)

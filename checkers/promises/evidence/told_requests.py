@@ -98,7 +98,7 @@ def _with_silent(history: History, each: DataFrame, unsent: Column, untold: Colu
     boots = told.groupBy(*by).agg(F.min("t").alias("_from_t"), F.max("t").alias("_to_t"))
     boots = boots.withColumnsRenamed({name: f"_{name}" for name in by})
     # Each end of a request that is odd, and when that end must have had it.
-    end = F.when(untold, F.col("broker")).when(unsent, F.col("sender").cast("int"))
+    end = F.when(untold, F.col("broker")).when(unsent, F.col("sender").try_cast("int"))
     begun = F.coalesce("sent_t", "received_t", "answered_t")
     over = F.greatest("received_t", "answered_t") + _AFTER_NS
     same = (

@@ -51,6 +51,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import leaders_table
+from checkers.facts.told_numbers import monotonic_ns
 from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -166,7 +167,7 @@ def _log(history: History) -> DataFrame:
     order = Window.partitionBy(*_TP).orderBy("offset")
     newest = F.max("append_time_ms").over(order.rowsBetween(Window.unboundedPreceding, 0))
     tie, off = history.run.clock_offset_ns, history.run.clock_error_ns + _APART_NS
-    there = F.lit(None) if tie is None else F.col("append_time_ms") * 1_000_000 + (tie - off)
+    there = F.lit(None) if tie is None else monotonic_ns(F.col("append_time_ms"), tie - off)
     there = F.when(F.col("append_time_ms") >= 0, there).cast("long").alias("there_t")
     newest = newest.alias("newest_ms")
     log = log.select(*_TP, "offset", "leader_epoch", "append_time_ms", newest, there)

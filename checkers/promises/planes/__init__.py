@@ -52,6 +52,7 @@ from checkers.facts.calm import brokers
 from checkers.facts.details import details
 from checkers.facts.tellers import tellers
 from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline
+from checkers.facts.told_numbers import total
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -230,7 +231,7 @@ def _used(history: History, plane: str, *, since_upgrade: bool = False) -> Itera
 
         def summed(rows: DataFrame, late: bool) -> DataFrame:
             by = rows.groupBy(*names, F.lit(late).alias("late"))
-            return by.agg(F.sum("requests").alias("n"), F.min("t").alias("t"))
+            return by.agg(total("requests").alias("n"), F.min("t").alias("t"))
 
         found = summed(use, False).unionAll(summed(_upgraded(history, use), True))
         return list(found.toArrow().to_pylist())

@@ -157,8 +157,8 @@ def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
     lost = (F.col("reset") == 1) & F.col("_before").isNotNull()
     there = F.col("_before").between(F.col("log_start"), F.col("log_end") - 1)
     lost = lost & F.coalesce(there, F.lit(False))
-    gap_between = ~F.col("_free") & F.coalesce(F.col("first") > F.col("_before") + 1, F.lit(False))
-    gap_within = F.col("distinct") < F.col("last") - F.col("first") + 1
+    gap_between = ~F.col("_free") & F.coalesce(F.col("first") - 1 > F.col("_before"), F.lit(False))
+    gap_within = F.col("distinct") <= F.col("last") - F.col("first")
     judged = whole.withColumn("back", back).withColumn("skip", gap_between | gap_within)
     judged = judged.withColumn("lost", lost)
     odd = by_rule(

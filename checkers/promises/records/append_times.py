@@ -24,6 +24,7 @@ from checkers.facts.accounts import NO_RETRY_NS, leaders_table
 from checkers.facts.blocks import bit_of, block_of, unlike
 from checkers.facts.leadership import TP
 from checkers.facts.log_blocks import leaders_blocks
+from checkers.facts.told_numbers import monotonic_ns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -107,7 +108,7 @@ def _elsewhen(history: History, append_ms: Column) -> Column:
     # Who writes rows of the history reads the harness's own clocks.
     here = [arm for arm, facts in run.arms.items() if facts.get("traces")]
     slack = F.when(F.col("arm").isin(here), SLACK_NS).otherwise(ELSEWHERE_NS) + run.clock_error_ns
-    stored_t = append_ms * 1_000_000 + F.lit(run.clock_offset_ns)
+    stored_t = monotonic_ns(append_ms, run.clock_offset_ns)
     return (stored_t < F.col("invoke_t") - slack) | (stored_t > F.col("t") + slack)
 
 

@@ -12,7 +12,9 @@ when: no leader passes those who are in sync with it, and whoever comes into syn
 
 It holds whoever takes up his role first: from then on a follower fetches nothing more in the epoch
 before, where no high watermark can pass the end of its log, as it is in sync there as well. In the
-new epoch high watermarks grow from what they were.
+new epoch high watermarks grow from what they were. Apache Kafka's follower says where its log ends
+a moment before it stops to fetch (ReplicaManager.makeFollowers): what others know within
+`_FETCHES_NS` of that is not held against it.
 
 Lawful, and similar: a broker out of sync whose log ends below; one that took up the role a second
 time, after a restart in the same leader epoch (only the first counts); what a fault took from a
@@ -21,7 +23,7 @@ disk takes its broker out of the set before it is back; unclean elections (excus
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 RULE: Final = "high-watermark-ahead"
 TAKEN: Final = "high watermarks held against the logs of all in sync"
 _LATEST: Final = -1
+_FETCHES_NS: Final = 3_000_000_000
+"""For so long a follower that has told of its log's end may go on fetching as before."""
 Row = Mapping[str, Any]
 
 
@@ -50,20 +54,38 @@ def judge_ahead(history: History, outcome: Outcome) -> Iterator[Found]:
             continue
         members = [row for node, row in sorted(took.items()) if node in isr]
         ends = [row for row in told.get(key, ()) if row["leader_epoch"] < epoch]
-        if ends and members:
-            end = max(ends, key=lambda row: row["offset"])
-            shortest = min(members, key=lambda row: row["log_end_offset"])
-            if end["offset"] > shortest["log_end_offset"]:
-                yield Found(key, _told_ahead(key, epoch, end, shortest))
-                continue
+        ahead = _furthest(ends, "offset", members)
+        if ahead is not None:
+            yield Found(key, _told_ahead(key, epoch, *ahead))
+            continue
         claims = [row for row in took.values() if row["high_watermark"] is not None]
         if len(members) < 2 or not claims:
             continue
         outcome.saw(*key[:2], TAKEN, len(claims))
-        shortest = min(members, key=lambda row: row["log_end_offset"])
-        highest = max(claims, key=lambda row: row["high_watermark"])
-        if highest["high_watermark"] > shortest["log_end_offset"]:
-            yield Found(key, _finding(key, epoch, highest, shortest))
+        ahead = _furthest(claims, "high_watermark", members)
+        if ahead is not None:
+            yield Found(key, _finding(key, epoch, *ahead))
+
+
+def _furthest(claims: Sequence[Row], name: str, members: Sequence[Row]) -> tuple[Row, Row] | None:
+    """The claim that is furthest beyond the log of a member, and that member's row."""
+    beyond = [
+        (claim[name] - member["log_end_offset"], n, m)
+        for n, claim in enumerate(claims)
+        for m, member in enumerate(members)
+        if claim[name] > member["log_end_offset"] and not _may_fetch_on(member, claim["t"])
+    ]
+    if not beyond:
+        return None
+    _, n, m = max(beyond, key=lambda one: (one[0], -one[1], -one[2]))
+    return claims[n], members[m]
+
+
+def _may_fetch_on(member: Row, t: int) -> bool:
+    """Whether a log may have grown by ``t`` beyond what its follower said."""
+    if member["role"] != "follower" or member["seq"] is not None:
+        return False
+    return bool(member["t"] - (member["error_ns"] or 0) <= t <= member["t"] + _FETCHES_NS)
 
 
 def _sets(history: History) -> dict[tuple[Key, int], frozenset[int]]:

@@ -19,6 +19,7 @@ from checkers.facts.accounts import GONE, accounts, gone, leaders_table
 from checkers.facts.cuts import Cut, cuts
 from checkers.facts.leadership import SEEN_WITHIN_NS, TP, Key, key_of, leadership
 from checkers.facts.lives import Node, is_away, runs, was_away
+from checkers.facts.told_numbers import monotonic_ns
 from checkers.judging.acks_one import (
     CUT,
     UNDECIDED,
@@ -261,7 +262,7 @@ def append_span(history: History) -> tuple[Column, Column]:
         return low, high
     error = history.run.clock_error_ns
     stamped = F.when(
-        F.col("log_append_time_ms") > 0, F.col("log_append_time_ms") * _NS_PER_MS + F.lit(offset)
+        F.col("log_append_time_ms") > 0, monotonic_ns(F.col("log_append_time_ms"), offset)
     )
     # greatest and least skip nulls: without a stamp the operation's own span remains.
     return F.greatest(low, stamped - error), F.least(high, stamped + (_NS_PER_MS + error))

@@ -117,11 +117,12 @@ def test_compaction_excuses_where_it_is_configured(story: Any, spark: Any) -> No
 @pytest.mark.parametrize(
     ("keys", "deliveries", "found"),
     [
-        ("unique", ("idempotent", "once"), None),
-        ("unique", ("idempotent", "once-a-leader"), "compacted"),
-        ("unique", ("idempotent", None), "compacted"),
+        ("unique", ("once", "once"), None),
+        ("unique", ("once", "idempotent"), "compacted"),
+        ("unique", ("once", "once-a-leader"), "compacted"),
+        ("unique", ("once", None), "compacted"),
         ("unique", (), "compacted"),
-        ("some", ("idempotent",), "compacted"),
+        ("some", ("once",), "compacted"),
     ],
 )
 def test_compaction_takes_nothing_where_each_record_has_a_key_of_its_own_and_lands_once(

@@ -321,12 +321,12 @@ def test_nothing_is_made_with_who_is_away_in_sync(spark: Any) -> None:
 # ---- who is named --------------------------------------------------------------------------------
 
 
-def named(t: float, node: int = 2, *brokers: int, **more: Any) -> Zoo:
-    """Broker 1 is gone from 1000 to 8000 ms; a client asks at ``t``."""
+def named(t: float, node: int = 2, *brokers: int, back: float = 8000, **more: Any) -> Zoo:
+    """Broker 1 is gone from 1000 ms until it is ``back``; a client asks at ``t``."""
     story = Zoo()
     story.gone(1000, 1)
     story.state(1200, 2, [2, 3])
-    story.broker(8000, 1)
+    story.broker(back, 1)
     alive = list(brokers or (1, 2, 3))
     story.add("metadata", t, node=node, leader=2, leader_epoch=1, brokers=alive, **more)
     return story
@@ -358,7 +358,7 @@ def test_who_is_gone_is_not_named(spark: Any) -> None:
     stories = {
         "by one that came back long before": named_by_one_that_was_gone(7500),
         "named for long": named(5500),
-        "a controller that was elected long before": succeeded(named(7500), 2000),
+        "a controller that was elected long before": succeeded(named(10_500, back=11_000), 2000),
         "by another": named(5500, 3),
         "with a fault at who is gone": with_a_fault(named(5500), 1),
         "with a fault that was over": with_a_fault(named(6000), 2, to_t=950),
@@ -369,7 +369,7 @@ def test_who_is_gone_is_not_named(spark: Any) -> None:
         "not yet told, by who is new in office": named(4500),
         "asked before": named(5300, invoke_t=5100),
         "back again": named(8500),
-        "by a controller that was elected meanwhile": succeeded(named(7500), 4000),
+        "by a controller that was elected meanwhile": succeeded(named(7500), 2000),
         "a fault at who answers": with_a_fault(named(5500), 2),
         "a fault at the controller": with_a_fault(named(5500), 3),
     }

@@ -66,9 +66,19 @@ def test_a_high_watermark_beyond_the_end(
     assert counts == ({"high-watermark-beyond-end": 1} if broken else {})
 
 
-def took_up(story: Any, t: float, node: int, end: int, mark: int | None, epoch: int = 1) -> None:
-    """Node 2 leads leader epoch 1 with 3 in sync; 1 is gone and comes back late."""
+def took_up(
+    story: Any,
+    t: float,
+    node: int,
+    end: int,
+    mark: int | None,
+    epoch: int = 1,
+    seq: int | None = 7,
+) -> None:
+    """Node 2 leads leader epoch 1 with 3 in sync; 1 is gone and comes back late. ``seq`` None: by
+    Apache Kafka's log."""
     role = {"role": "leader" if node == 2 else "follower", "leader": 2, "leader_epoch": epoch}
+    role |= {"seq": seq}
     story.add("leader_change", t, node=node, log_end_offset=end, high_watermark=mark, **role)
 
 
@@ -93,6 +103,22 @@ AHEAD = {
     "an end told before, one in sync took it up": lambda s: (
         told(s, 0, 3),
         took_up(s, 5, 3, 2, 2),
+    ),
+    "Kafka's leader, before": lambda s: (
+        *(took_up(s, 5, 2, 3, 3, seq=None), took_up(s, 9, 3, 2, 2, seq=None)),
+    ),
+    "Kafka's leader, long after": lambda s: (
+        *(took_up(s, 5, 3, 2, 2, seq=None), took_up(s, 3006, 2, 3, 3, seq=None)),
+    ),
+    "Kafka's follower": lambda s: (
+        *(took_up(s, 9, 2, 2, 2, seq=None), took_up(s, 5, 3, 3, 3, seq=None)),
+    ),
+    "lawful: Kafka's follower fetched on": lambda s: (
+        *(took_up(s, 5, 3, 2, 2, seq=None), took_up(s, 9, 2, 3, 3, seq=None)),
+    ),
+    "lawful: Kafka's follower fetched on, and an end was told": lambda s: (
+        told(s, 0, 3),
+        *(took_up(s, 1, 3, 2, 2, seq=None), took_up(s, 1, 2, 3, 2, seq=None)),
     ),
     "lawful: an end told that all have": lambda s: (
         told(s, 0, 2),
