@@ -38,4 +38,5 @@ its rows or columns mean. A fact judges nothing.
     deleted_records up to where records were deleted on request
     details      what the harness wrote beside an event
     standstills  trials in which the machine stood still
+    told_numbers arithmetic on numbers that brokers tell
 """
