@@ -109,8 +109,10 @@ class AfterHealing:
         added = of_leader["log_end_offset"] - of_leader["earlier_end_offset"]
         before = of_leader["earlier_end_offset"] - own["earlier_end_offset"]
         lag = of_leader["log_end_offset"] - own["log_end_offset"]
-        # Behind by less than what came in a quarter of the time: nothing is left to wait for.
-        is_abreast = own["log_end_offset"] >= of_leader["earlier_end_offset"] and 4 * lag <= added
+        # Behind by less than what came in a quarter of the time, and no nearer than before, or in a
+        # twentieth: nothing is left to wait for.
+        is_near = 20 * lag <= added or (4 * lag <= added and moved <= added)
+        is_abreast = own["log_end_offset"] >= of_leader["earlier_end_offset"] and is_near
         if moved <= 0 or is_abreast:
             return None
         return f"it is catching up, {before} and then {lag} records behind"

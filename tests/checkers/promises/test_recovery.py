@@ -124,6 +124,9 @@ def test_nobody_read_the_state(trial: Trial) -> Asks:
         ((900, 900), (900, 900), 20_000, "invalid"),  # nothing to fetch, and kept out
         ((100, 400), (500, 900), 20_000, "unknown"),  # it catches up
         ((100, 600), (500, 900), 20_000, "unknown"),  # it goes on, half the time behind
+        ((100, 850), (500, 900), 20_000, "unknown"),  # it catches up, and is nearly there
+        ((100, 885), (500, 900), 20_000, "invalid"),  # it has caught up
+        ((450, 820), (500, 900), 20_000, "invalid"),  # it does not, and is near all the while
         ((500, 900), (500, 900), 5_000, "unknown"),  # not for long enough
         (None, (500, 900), 20_000, "unknown"),  # it did not say where it is
     ],
