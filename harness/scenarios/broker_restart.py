@@ -187,7 +187,5 @@ BROKER_RESTART = Scenario(
         "controller-latency",
     ),
     leader_changes=True,
-    # Ten minutes by default. Nobody is idle for a day: whom a broker forgets it must not forget.
-    overrides={"producer.id.expiration.check.interval.ms": "1000"},
     session_timeout_ms=SESSION_TIMEOUT_MS,
 )
