@@ -321,7 +321,7 @@ def test_nothing_is_made_with_who_is_away_in_sync(spark: Any) -> None:
 # ---- who is named --------------------------------------------------------------------------------
 
 
-def named(t: float, node: int = 2, *brokers: int, back: float = 8000, **more: Any) -> Zoo:
+def named(t: float, node: int = 2, *brokers: int, back: float = 10_000, **more: Any) -> Zoo:
     """Broker 1 is gone from 1000 ms until it is ``back``; a client asks at ``t``."""
     story = Zoo()
     story.gone(1000, 1)
@@ -356,22 +356,22 @@ def succeeded(story: Zoo, t: float) -> Zoo:
 
 def test_who_is_gone_is_not_named(spark: Any) -> None:
     stories = {
-        "by one that came back long before": named_by_one_that_was_gone(7500),
-        "named for long": named(5500),
-        "a controller that was elected long before": succeeded(named(10_500, back=11_000), 2000),
-        "by another": named(5500, 3),
-        "with a fault at who is gone": with_a_fault(named(5500), 1),
-        "with a fault that was over": with_a_fault(named(6000), 2, to_t=950),
-        "by itself": named(5500, 1),
+        "by one that came back long before": named_by_one_that_was_gone(9500),
+        "named for long": named(7500),
+        "a controller that was elected long before": succeeded(named(12_500, back=13_000), 2000),
+        "by another": named(7500, 3),
+        "with a fault at who is gone": with_a_fault(named(7500), 1),
+        "with a fault that was over": with_a_fault(named(8000), 2, to_t=950),
+        "by itself": named(7500, 1),
         "by one that was gone, too": named_by_one_that_was_gone(3900),
-        "by one that just came back": named_by_one_that_was_gone(6500),
-        "not named": named(5500, 2, 2, 3),
-        "not yet told, by who is new in office": named(4500),
-        "asked before": named(5300, invoke_t=5100),
-        "back again": named(8500),
-        "by a controller that was elected meanwhile": succeeded(named(7500), 2000),
-        "a fault at who answers": with_a_fault(named(5500), 2),
-        "a fault at the controller": with_a_fault(named(5500), 3),
+        "by one that just came back": named_by_one_that_was_gone(8500),
+        "not named": named(7500, 2, 2, 3),
+        "not yet told, by who is new in office": named(6500),
+        "asked before": named(7300, invoke_t=7100),
+        "back again": named(10_500),
+        "by a controller that was elected meanwhile": succeeded(named(9500), 2000),
+        "a fault at who answers": with_a_fault(named(7500), 2),
+        "a fault at the controller": with_a_fault(named(7500), 3),
     }
     found = judged_together(spark, check, stories)
     assert [name for name, (rules, _) in found.items() if rules] == list(stories)[:6]
@@ -383,23 +383,23 @@ def test_replicas_of_who_is_gone_are_told_to_be_offline(spark: Any) -> None:
         return named(t, 2, 2, 3, replicas=list(replicas), offline=list(offline), **more)
 
     def dying() -> Zoo:
-        story = told(5500)
+        story = told(7500)
         story.add("topic_deletion", 900, topic="t", step="requested")
         return story
 
     stories = {
-        "none for long": told(5500),
-        "another": told(5500, 3),
-        "with a fault at who is gone": with_a_fault(told(5500), 1),
-        "it is": told(5500, 1),
-        "not yet told": told(3500),
-        "asked before": told(5300, invoke_t=5100),
-        "back again": told(8500),
-        "no replica of it": told(5500, replicas=(2, 3)),
-        "a reader that does not say": named(5500, 2, 2, 3),
+        "none for long": told(7500),
+        "another": told(7500, 3),
+        "with a fault at who is gone": with_a_fault(told(7500), 1),
+        "it is": told(7500, 1),
+        "not yet told": told(5500),
+        "asked before": told(7300, invoke_t=7100),
+        "back again": told(10_500),
+        "no replica of it": told(7500, replicas=(2, 3)),
+        "a reader that does not say": named(7500, 2, 2, 3),
         "a topic that is deleted": dying(),
-        "a fault at who answers": with_a_fault(told(5500), 2),
-        "a fault at the controller": with_a_fault(told(5500), 3),
+        "a fault at who answers": with_a_fault(told(7500), 2),
+        "a fault at the controller": with_a_fault(told(7500), 3),
     }
     found = judged_together(spark, check, stories)
     assert [name for name, (rules, _) in found.items() if rules] == list(stories)[:3]

@@ -71,13 +71,23 @@ def restarted(node: int) -> Story:
     return story
 
 
+def given(value: int, t: float) -> Story:
+    """To a consumer: it was committed by then."""
+    story = one_out()
+    story.add("fetch", t, offset=value, value=value, poll=0, process="c", leader_epoch=0)
+    return story
+
+
 BROKEN: dict[str, Callable[[], Story]] = {
+    "what was written before is given": lambda: given(10, 12_600),
+    "it is given as the set is whole": lambda: given(120, 14_900),
     "nothing until it is back": one_out,
     "refused": lambda: one_out("fail"),
     "a fault at who is out": lambda: fault(one_out(), "toxic", 12_000, 13_000, 2),
     "a fault that is over": lambda: fault(one_out(), "toxic", 9_000, 10_700, 3),
 }
 LAWFUL: dict[str, Callable[[], Story]] = {
+    "it is slow, and gives what was written meanwhile": lambda: given(120, 14_000),
     "acknowledged": lambda: one_out("ok"),
     "one late": one_acked,
     "written when it is back": lambda: one_out(late=True),
