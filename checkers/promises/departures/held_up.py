@@ -86,8 +86,9 @@ def held_up(history: History, outcome: Outcome) -> Iterator[Finding]:
     )
     own = offers.join(kept, [*TP, "value"]).where("_in = _epoch")
     given = history.frame("fetch").where("type = 'ok' and value is not null")
-    given = given.join(place, TP, "left_semi").groupBy(*TP, "value")
-    own = own.join(given.agg(F.min("t").alias("_given_t")), [*TP, "value"], "left")
+    given = given.join(place, TP, "left_semi")
+    given = given.groupBy(*TP, "value").agg(F.min("t").alias("_given_t"))
+    own = own.join(given, [*TP, "value"], "left")
     moved = F.expr(f"_written > _from and _given_t < _to - {HEARD_NS}")
     waited = F.expr(
         f"acks = -1 and least(t, _to) >= greatest(_written, _from) + {WAIT_NS + error_ns}"
