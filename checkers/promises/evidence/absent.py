@@ -5,11 +5,11 @@ The harness ends, pauses and begins processes, and writes that down once one has
 goes on (`checkers.facts.lives`). So no operation was begun and answered by a broker within a time
 in which that did not run: whoever tells of it tells it of another broker, or of another time. Of an
 acknowledged record that names no broker it is the leader who answered: the one that was committed
-all the while, and known as such for `KNOWN_NS`.
+all the while, and known as such for `KNOWN_NS` to all others, who ran.
 
 Lawful, and similar: what had been sent before, and was answered already; what waits in a socket
-until its broker goes on; a leader of before that has not heard of its successor yet; records that a
-consumer had fetched before.
+until its broker goes on; a leader of before that has not heard of its successor yet, as one that
+was paused as it was succeeded; records that a consumer had fetched before.
 """
 
 from __future__ import annotations
@@ -89,9 +89,16 @@ def _by_leaders(history: History, away: dict[Node, list[tuple[int, int]]]) -> It
             if epoch.leader is None or epoch.committed_t is None or until_t is None:
                 continue
             own = {**dict(zip(TP, key, strict=True)), "_leader": epoch.leader}
+            others = [
+                span
+                for node, of_node in away.items()
+                if node[:2] == key[:2] and node[2] != epoch.leader
+                for span in of_node
+            ]
             for begin, end in away.get((*key[:2], epoch.leader), ()):
                 span = max(begin, epoch.committed_t + KNOWN_NS), min(end, until_t)
-                if span[0] < span[1]:
+                missed = any(a < span[1] and b > epoch.committed_t for a, b in others)
+                if span[0] < span[1] and not missed:
                     spans.append({**own, FROM: span[0], TO: span[1]})
     if not spans or not history.has("produce"):
         return

@@ -40,6 +40,13 @@ def led_by(leader: int, epoch: int, t: float) -> Callable[[Story], Any]:
     return lambda s: s.commit(t, leader, epoch)
 
 
+def paused(node: int, from_t: float, to_t: float) -> Callable[[Story], Any]:
+    return lambda s: [
+        s.add("node_event", t, node=node, event=event)
+        for t, event in ((500, "start"), (from_t, "pause"), (to_t, "resume"))
+    ]
+
+
 READ = "reader (metadata): node 1 answered 1 times what it was asked while it did not run"
 WROTE = "producer (produce): node 1 answered 1 times what it was asked while it did not run"
 CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
@@ -53,6 +60,10 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
         then(led_by(2, 2, 22_000), wrote(20_100, 20_200)),
         WROTE,
     ),
+    "a leader that was dead, and another was paused before it led": (
+        then(paused(2, 600, 1_400), wrote(21_000, 21_100)),
+        WROTE,
+    ),
     "by the name of the dead": (wrote(21_000, 21_100, node=1), WROTE),
     # Lawful, and looks similar.
     "before it was paused": (read(9_900, 10_050), ""),
@@ -62,6 +73,10 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
     "another": (read(21_000, 21_005, node=2), ""),
     "its successor": (then(led_by(2, 2, 21_000), wrote(23_500, 23_600)), ""),
     "who led before": (then(led_by(2, 0, 500), led_by(1, 2, 19_500), wrote(20_100, 20_110)), ""),
+    "who led before, and was paused as it was succeeded": (
+        then(paused(2, 1_000, 20_500), wrote(21_000, 21_100)),
+        "",
+    ),
     "no answer is to come": (wrote(21_000, 21_005, acks=0), ""),
     "nobody knows what came of it": (wrote(21_000, 21_005, type="info"), ""),
     "what had been fetched": (
