@@ -9,7 +9,8 @@ all the while, and known as such for `KNOWN_NS` to all others, who ran.
 
 Lawful, and similar: what had been sent before, and was answered already; what waits in a socket
 until its broker goes on; a leader of before that has not heard of its successor yet, as one that
-was paused as it was succeeded; records that a consumer had fetched before.
+was paused shortly before it was succeeded, or meanwhile; records that a consumer had fetched
+before.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 KNOWN_NS: Final = 2_000_000_000
+BACK_NS: Final = 10_000_000_000
+"""So long after it went on a broker may have to register anew before it is told anything."""
 _NODE: Final = ("arm", "trial", "node")
 _BY: Final = ("arm", "trial", "kind", "process", "node")
 Trial = tuple[str, int]
@@ -97,7 +100,8 @@ def _by_leaders(history: History, away: dict[Node, list[tuple[int, int]]]) -> It
             ]
             for begin, end in away.get((*key[:2], epoch.leader), ()):
                 span = max(begin, epoch.committed_t + KNOWN_NS), min(end, until_t)
-                missed = any(a < span[1] and b > epoch.committed_t for a, b in others)
+                heard_t = epoch.committed_t - BACK_NS
+                missed = any(a < span[1] and b > heard_t for a, b in others)
                 if span[0] < span[1] and not missed:
                     spans.append({**own, FROM: span[0], TO: span[1]})
     if not spans or not history.has("produce"):
