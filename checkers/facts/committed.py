@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.leadership import SHOWN, Key, key_of
+from checkers.facts.told_numbers import FURTHEST_MS
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 _UNNUMBERED: Final = -1
 _MS: Final = 1_000_000
-_LATEST_MS: Final = 2**62 // _MS
-"""A long holds no later time in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def _add(history: History, of: Committed, row: Row) -> None:
 
 def _earliest_t(history: History, row: Row) -> int:
     offset_ns = history.run.clock_offset_ns
-    if row["commit_ms"] is None or offset_ns is None or not 0 <= row["commit_ms"] < _LATEST_MS:
+    if row["commit_ms"] is None or offset_ns is None or not 0 <= row["commit_ms"] < FURTHEST_MS:
         return 0
     stored_t: int = row["commit_ms"] * _MS + offset_ns - history.run.clock_error_ns
     return stored_t

@@ -13,14 +13,15 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 _NS_PER_MS: Final = 1_000_000
-_FURTHEST_MS: Final = 2**61 // _NS_PER_MS
+FURTHEST_MS: Final = 2**61 // _NS_PER_MS
+"""A later time in ms has none in ns, with room for what is added to it."""
 _MOST: Final = 2**63 - 1
 
 
 def monotonic_ns(wall_ms: Column, offset_ns: int) -> Column:
     """``wall_ms`` of a broker's wall clock in ns of the clock that all go by; ``offset_ns``: that
     one less the wall clock."""
-    shown = F.greatest(F.least(wall_ms, F.lit(_FURTHEST_MS)), F.lit(-_FURTHEST_MS))
+    shown = F.greatest(F.least(wall_ms, F.lit(FURTHEST_MS)), F.lit(-FURTHEST_MS))
     return F.when(wall_ms.isNotNull(), shown * _NS_PER_MS + F.lit(offset_ns))
 
 

@@ -19,6 +19,7 @@ from faults.protocol import Capability, Entry, Link
 from faults.registry import FAULTS
 from harness.settings import Profile
 from harness.sut.protocol import Planes, SystemUnderTest, limits_of
+from harness.workload.refused_asker import MOST_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +264,13 @@ def offset_reader(topic: str, partitions: int) -> Role:
     return Role(role="offset-reader", process="offset-reader", params=params)
 
 
+BOUNDED: Mapping[str, str] = {"max.message.bytes": str(MOST_BYTES)}
+"""Of a refused-asker's topic: whatever its brokers are set to."""
+
+
 def refused_asker(topic: str) -> Role:
-    """Who asks all the while for what cannot be done; the topic has two partitions or more."""
+    """Who asks all the while for what cannot be done; the topic is `BOUNDED` and has two partitions
+    or more."""
     return Role(role="refused-asker", process="refused-asker", params={"topic": topic})
 
 

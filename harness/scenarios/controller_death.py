@@ -15,6 +15,7 @@ from faults.plan import Plan
 from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     BEYOND_SMOKE,
+    BOUNDED,
     LOG_APPEND_TIME,
     Role,
     Scenario,
@@ -33,7 +34,7 @@ SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 15_000
 AWAY_MS = 2 * SESSION_TIMEOUT_MS + 8000
 """Two sessions end, a successor is elected, and has five seconds for what it owes."""
-CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
+CONFIGS = {**LOG_APPEND_TIME, **BOUNDED, "min.insync.replicas": "1"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:

@@ -19,6 +19,7 @@ from faults.plan import Plan
 from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     BEYOND_SMOKE,
+    BOUNDED,
     LOG_APPEND_TIME,
     Role,
     Scenario,
@@ -49,7 +50,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
         Topic(
             name=TOPIC,
             assignment=spread(PARTITIONS, stage.nodes, 2),
-            configs=LOG_APPEND_TIME,
+            configs={**LOG_APPEND_TIME, **BOUNDED},
         ),
     ]
 

@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from crc32c import crc32c
@@ -52,8 +53,9 @@ _PRODUCE: Final = (ApiKey.PRODUCE, 7)
 _COUNT_AT: Final = 57
 """Where a batch tells how many records it has; its checksum is of what follows `CRC_FROM`."""
 _CRC_AT: Final = 17
-_MOST_BYTES: Final = 1_048_588
-"""Kafka's default of max.message.bytes; a batch that holds as many in one record has more."""
+MOST_BYTES: Final = 1_048_588
+"""What its topic takes in one batch (max.message.bytes, by default); a batch that holds as many in
+one record has more."""
 _TOPIC_RESOURCE: Final = 2
 _APPEND: Final = 2
 
@@ -164,8 +166,9 @@ def _miscounted() -> bytes:
     return bytes(batch)
 
 
+@cache
 def _too_large() -> bytes:
-    return build_batch([(b"k", bytes(_MOST_BYTES), 0)])
+    return build_batch([(b"k", bytes(MOST_BYTES), 0)])
 
 
 def _beyond(topic: str) -> Mapping[str, Any]:

@@ -112,8 +112,15 @@ def held_up(history: History, outcome: Outcome) -> Iterator[Finding]:
             outcome.unjudged(arm, "whether acks=all was held up, where little was offered")
             continue
         outcome.saw(arm, trial, OFFERED, row["offered"])
-        if not row["acked"] and not row["moved"]:
+        if row["acked"]:
+            continue
+        if not row["moved"]:
             yield _finding(one, row)
+            continue
+        figures = outcome.arm(arm)
+        figures["slow_sets"] = figures.get("slow_sets", 0) + 1
+        says = "in-sync sets that acknowledged nothing in time, and of which consumers were given"
+        outcome.unjudged(arm, f"{says} what was written meanwhile: slow, or acks=all unanswered")
 
 
 def _spans(history: History) -> Iterator[_Span]:

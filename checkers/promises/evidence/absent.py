@@ -5,7 +5,7 @@ The harness ends, pauses and begins processes, and writes that down once one has
 goes on (`checkers.facts.lives`). So no operation was begun and answered by a broker within a time
 in which that did not run: whoever tells of it tells it of another broker, or of another time. Of an
 acknowledged record that names no broker it is the leader who answered: the one that was committed
-all the while, and known as such for `KNOWN_NS` to all others, who ran.
+all the while, and known as such for `KNOWN_NS` to whoever else ever led it, who ran.
 
 Lawful, and similar: what had been sent before, and was answered already; what waits in a socket
 until its broker goes on; a leader of before that has not heard of its successor yet, as one that
@@ -94,9 +94,9 @@ def _by_leaders(history: History, away: dict[Node, list[tuple[int, int]]]) -> It
             own = {**dict(zip(TP, key, strict=True)), "_leader": epoch.leader}
             others = [
                 span
-                for node, of_node in away.items()
-                if node[:2] == key[:2] and node[2] != epoch.leader
-                for span in of_node
+                for node in {one.leader for one in of.epochs if one.leader is not None}
+                for span in away.get((*key[:2], node), ())
+                if node != epoch.leader
             ]
             for begin, end in away.get((*key[:2], epoch.leader), ()):
                 span = max(begin, epoch.committed_t + KNOWN_NS), min(end, until_t)

@@ -54,7 +54,7 @@ def judge_ahead(history: History, outcome: Outcome) -> Iterator[Found]:
             continue
         members = [row for node, row in sorted(took.items()) if node in isr]
         ends = [row for row in told.get(key, ()) if row["leader_epoch"] < epoch]
-        ahead = _furthest(ends, "offset", members)
+        ahead = _furthest(outcome, ends, "offset", members)
         if ahead is not None:
             yield Found(key, _told_ahead(key, epoch, *ahead))
             continue
@@ -62,23 +62,30 @@ def judge_ahead(history: History, outcome: Outcome) -> Iterator[Found]:
         if len(members) < 2 or not claims:
             continue
         outcome.saw(*key[:2], TAKEN, len(claims))
-        ahead = _furthest(claims, "high_watermark", members)
+        ahead = _furthest(outcome, claims, "high_watermark", members)
         if ahead is not None:
             yield Found(key, _finding(key, epoch, *ahead))
 
 
-def _furthest(claims: Sequence[Row], name: str, members: Sequence[Row]) -> tuple[Row, Row] | None:
+def _furthest(
+    outcome: Outcome, claims: Sequence[Row], name: str, members: Sequence[Row]
+) -> tuple[Row, Row] | None:
     """The claim that is furthest beyond the log of a member, and that member's row."""
     beyond = [
-        (claim[name] - member["log_end_offset"], n, m)
-        for n, claim in enumerate(claims)
-        for m, member in enumerate(members)
-        if claim[name] > member["log_end_offset"] and not _may_fetch_on(member, claim["t"])
+        (claim, member)
+        for claim in claims
+        for member in members
+        if claim[name] > member["log_end_offset"]
     ]
-    if not beyond:
-        return None
-    _, n, m = max(beyond, key=lambda one: (one[0], -one[1], -one[2]))
-    return claims[n], members[m]
+    sure = [(claim, member) for claim, member in beyond if not _may_fetch_on(member, claim["t"])]
+    if beyond and not sure:
+        arm = beyond[0][1]["arm"]
+        figures = outcome.arm(arm)
+        figures["may_have_fetched_on"] = figures.get("may_have_fetched_on", 0) + len(beyond)
+        outcome.unjudged(
+            arm, "high watermarks beyond what a follower said that may have fetched on"
+        )
+    return max(sure, key=lambda one: one[0][name] - one[1]["log_end_offset"], default=None)
 
 
 def _may_fetch_on(member: Row, t: int) -> bool:

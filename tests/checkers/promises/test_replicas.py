@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from checkers.judging.verdict import Verdict
 from checkers.promises.replicas import COMPARED, check
-from tests.checkers.conftest import Story, judged_together
+from tests.checkers.conftest import ARM, Story, judged_together
 from tests.checkers.together import Asks, judging
 
 THREE = {0: 1, 1: 2, 2: 3}
@@ -155,17 +156,30 @@ AHEAD = {
 }
 
 
+def begun(tell: Callable[[Story], object]) -> Story:
+    story = Story()
+    story.commit(1, 1, 0)
+    story.commit(3, 2, 1, isr=[2, 3])
+    for node in (1, 2, 3):
+        story.final_log(THREE, node, leader=node == 2)
+    tell(story)
+    return story
+
+
 @pytest.fixture(scope="module")
 def ahead(spark: Any) -> Any:
-    stories = {}
-    for name, tell in AHEAD.items():
-        one = stories[name] = Story()
-        one.commit(1, 1, 0)
-        one.commit(3, 2, 1, isr=[2, 3])
-        for node in (1, 2, 3):
-            one.final_log(THREE, node, leader=node == 2)
-        tell(one)
-    return judged_together(spark, check, stories)
+    return judged_together(spark, check, {name: begun(tell) for name, tell in AHEAD.items()})
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs"), [("lawful: Kafka's follower fetched on", 1), ("lawful: what all have", None)]
+)
+def test_what_a_follower_may_have_fetched_is_counted(
+    spark: Any, name: str, pairs: int | None
+) -> None:
+    outcome = check(begun(AHEAD[name]).history(spark))
+    assert outcome.arms[ARM].get("may_have_fetched_on") == pairs
+    assert any("fetched on" in what for what in outcome.not_judged) is (pairs is not None)
 
 
 @pytest.mark.parametrize("name", AHEAD)

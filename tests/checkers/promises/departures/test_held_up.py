@@ -108,6 +108,13 @@ def test_nobody_waits_for_who_is_out_of_sync(spark: Any) -> None:
     assert wrong == {name: {"held-up": 1} for name in BROKEN}
 
 
+def test_a_slow_set_is_named(spark: Any) -> None:
+    slow = check(given(120, 14_000).history(spark))
+    assert slow.arms[ARM]["slow_sets"] == 1
+    assert any("slow, or acks=all unanswered" in what for what in slow.not_judged)
+    assert "slow_sets" not in check(one_out().history(spark)).arms.get(ARM, {})
+
+
 def test_offers_that_were_not_held_up_count(spark: Any) -> None:
     assert check(one_out("ok").history(spark)).evidence[ARM, 0, OFFERED] > 10
     assert not check(one_out(acks_1="info").history(spark)).evidence[ARM, 0, OFFERED]

@@ -61,7 +61,11 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
         WROTE,
     ),
     "a leader that was dead, and another was paused long before it led": (
-        then(paused(2, 600, 1_400), led_by(1, 2, 12_000), wrote(21_000, 21_100)),
+        then(led_by(2, 0, 500), paused(2, 600, 1_400), led_by(1, 2, 12_000), wrote(21_000, 21_100)),
+        WROTE,
+    ),
+    "a leader that was dead, and who was paused never led": (
+        then(paused(2, 600, 20_500), wrote(21_000, 21_100)),
         WROTE,
     ),
     "by the name of the dead": (wrote(21_000, 21_100, node=1), WROTE),
@@ -74,11 +78,11 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
     "its successor": (then(led_by(2, 2, 21_000), wrote(23_500, 23_600)), ""),
     "who led before": (then(led_by(2, 0, 500), led_by(1, 2, 19_500), wrote(20_100, 20_110)), ""),
     "who led before, and was paused as it was succeeded": (
-        then(paused(2, 1_000, 20_500), wrote(21_000, 21_100)),
+        then(led_by(2, 0, 500), paused(2, 1_000, 20_500), wrote(21_000, 21_100)),
         "",
     ),
     "who led before, and was paused until a moment before": (
-        then(paused(2, 600, 1_400), wrote(21_000, 21_100)),
+        then(led_by(2, 0, 500), paused(2, 600, 1_400), wrote(21_000, 21_100)),
         "",
     ),
     "no answer is to come": (wrote(21_000, 21_005, acks=0), ""),

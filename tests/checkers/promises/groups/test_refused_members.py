@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,19 +11,13 @@ import pytest
 from checkers.promises.groups.offices import OFFSETS_TOPIC
 from checkers.promises.groups.refused_members import WITHIN, refused_members
 from tests.checkers.conftest import Story
+from tests.checkers.promises.groups import steps
 from tests.checkers.together import Asks, judging, ruled
 
-GROUP, SESSION = "pair", 1_500
+SESSION = 1_500
 IN = 10_000
 ILLEGAL, UNKNOWN, REBALANCE, ELSEWHERE = 22, 25, 27, 16
-
-
-def step(told: Story, t: float, name: str, error: int | None = 0, **more: Any) -> None:
-    kind = "info" if error is None else "fail" if error else "ok"
-    fields = {"node": 1, "group": GROUP, "step": name, "error": error, "invoke_t": t - 10}
-    if name == "enter":
-        fields["keep_ms"] = SESSION
-    told.add("group_step", t, **{**fields, "type": kind, **more})
+step = partial(steps.step, session_ms=SESSION)
 
 
 def entered(told: Story) -> None:
