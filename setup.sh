@@ -72,7 +72,7 @@ if [ ! -x "$toxiproxy" ] && ! command -v toxiproxy-server >/dev/null; then
   mv .biplane/bin/server "$toxiproxy"
 fi
 
-if ! .venv/bin/python -m checkers.spark --there; then
+if ! .venv/bin/python -m checkers.class_archive --there; then
   echo "setup: making a class-data archive, from which Spark starts sooner (half a minute)"
-  .venv/bin/python -m checkers.spark >/dev/null 2>&1 || echo "setup: it could not be made; Spark starts without"
+  .venv/bin/python -m checkers.class_archive >/dev/null 2>&1 || echo "setup: it could not be made; Spark starts without"
 fi

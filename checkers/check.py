@@ -23,6 +23,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import PySparkException
+
+from checkers import sail
 from checkers.facts.standstills import standstills
 from checkers.facts.whole_rows import VOID
 from checkers.history import HistoryError
@@ -33,6 +36,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.verdict import RESULTS_FILE, CheckResult, Results, Verdict
 from checkers.judging.witness import attach
 from checkers.promises import NAMES, promise
+from checkers.spark import name_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +48,7 @@ _CRASH: Final = "the checker crashed"
 _GRACE_S: Final = 10.0
 """How long a check is given to end once its jobs were cancelled. It is left behind after that."""
 Figures = dict[str, list[dict[str, Any]]]
+"""Small tables for pictures, by name."""
 
 
 def check_run(
@@ -62,18 +67,22 @@ def check_run(
     ``conf``: Spark's settings. Raises `HistoryError` (exit code 254) when the history cannot be
     read as one.
     """
-    with History.load(where, spark=spark, master=master, memory=memory, conf=conf) as history:
+    begun, figures = time.monotonic(), Figures()
+    loaded = History.load(where, spark=spark, master=master, memory=memory, conf=conf, judge=True)
+    with loaded as history:
         target: Store | None = history.store
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
             target = LocalStore(out)
         assert target is not None, "a history that was loaded lies somewhere"
         _can_be_written(target)
-        figures: Figures = {}
         results = check_all(history, figures=figures, deadline_s=deadline_s)
-        write_figures(target, figures)
-        target.write(RESULTS_FILE, results.to_json().encode())
-        return results.to_dict()
+    if history.unanswered and not history.stopped:
+        left_s = None if deadline_s is None else begun + deadline_s - time.monotonic()
+        _by_spark(where, history.unanswered, results, figures, left_s)
+    write_figures(target, figures)
+    target.write(RESULTS_FILE, results.to_json().encode())
+    return results.to_dict()
 
 
 def _can_be_written(target: Store) -> None:
@@ -92,16 +101,19 @@ def check_all(
     history: History,
     checks: Sequence[str] | None = None,
     *,
+    only: Sequence[str] | None = None,
     figures: Figures | None = None,
     deadline_s: float | None = None,
 ) -> Results:
-    """Run the checks (default: what run.json expects) and merge their verdicts.
+    """Run the checks (default: what run.json expects; of these ``only`` some) and merge their
+    verdicts.
 
     ``figures`` receives the checks' small tables for pictures, by name. What is not judged within
     ``deadline_s`` is unknown.
     """
     expected = checks if checks is not None else history.run.checks
     names, arms = chosen(expected), history.arms
+    names = [name for name in names if only is None or name in only]
     figures = figures if figures is not None else {}
     pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="check")
     try:
@@ -117,6 +129,7 @@ def check_all(
         seed=history.run.seed,
         arms={arm: dict(history.run.arms.get(arm, {})) for arm in arms},
         checks={},
+        engine=name_of(history.spark),
     )
     for name in names:
         result, tables = done[name]
@@ -127,6 +140,24 @@ def check_all(
     results.comparison = compare(results)
     results.conclude()
     return results
+
+
+def _by_spark(
+    where: str | Path,
+    names: Sequence[str],
+    results: Results,
+    figures: Figures,
+    deadline_s: float | None,
+) -> None:
+    """Judge again what Sail could not answer: it does not know all of Spark, and says so."""
+    sail.leave()
+    with History.load(where) as history:
+        again = check_all(history, history.run.checks, only=names, figures=figures,
+                          deadline_s=deadline_s)  # fmt: skip
+    results.checks.update({name: again.checks[name] for name in names})
+    results.engine += f"; {again.engine} for {', '.join(names)}"
+    results.comparison = compare(results)
+    results.conclude()
 
 
 def _keep_to(deadline_s: float | None, history: History, pending: Sequence[Future[Any]]) -> None:
@@ -206,6 +237,8 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
         raise
     except Exception as error:
         result.verdict, result.arms, result.required = Verdict.UNKNOWN, {}, True
+        if sail.answers(history.spark) and isinstance(error, PySparkException):
+            history.unanswered.append(judged.name)
         if history.stopped:
             result.reasons = [history.stopped]
         else:

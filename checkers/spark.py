@@ -11,8 +11,7 @@ from Python; as one stage a query, and with what PySpark asks remembered, 59 and
 the time. At 10M events the other way round: code generation, the
 vectorised reader and ParallelGC pay, and shuffle partitions beyond twice the cores cost.
 
-The class-data archive (AppCDS) is made once by ``python -m checkers.spark`` (``make setup`` calls
-it, where ``--there`` does not find one) and used when it is there: a JVM ignores an archive that
+A class-data archive (`checkers.class_archive`) is used when it is there: a JVM ignores one that
 does not fit it.
 """
 
@@ -20,10 +19,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import logging
 import os
 import shutil
@@ -41,6 +38,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
+
+from checkers import sail
+from checkers.class_archive import NOTHING_OF_ARCHIVES, archive_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,10 +95,6 @@ _LARGE: Final = {
 }
 
 
-_NOTHING_OF_ARCHIVES: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
-"""Hundreds of lines on classes that an archive cannot hold, or why it is passed over."""
-
-
 class SparkFailed(RuntimeError):
     """Its JVM did not start. The message says how to mend it."""
 
@@ -129,6 +125,8 @@ def session(
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = master or os.environ.get("BIPLANE_SPARK_MASTER")
     chosen = chosen or (None if submitted else f"local[{cores()}]")
+    if chosen == sail.MASTER or sail.judges():
+        return sail_session()
     if chosen and chosen.startswith(CONNECT):
         return _connected(chosen, conf or {})
     if chosen:
@@ -181,6 +179,29 @@ def _launch(settings: Mapping[str, str]) -> None:
         conf = SparkConf().setAll(list(settings.items()))
         gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+def engine(master: str | None = None, *, small: bool, asks_spark: bool = False) -> str | None:
+    """The master that judges what lies on this machine: the one that is named, here or by
+    ``BIPLANE_SPARK_MASTER``. Where none is, Sail takes small histories if it is installed, and
+    Spark (None) what is large or asks for its settings. A process has one engine: whoever judges
+    first judges on."""
+    if master or os.environ.get("BIPLANE_SPARK_MASTER") or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return master
+    return sail.MASTER if small and not asks_spark and sail.there() else None
+
+
+def sail_session() -> SparkSession:
+    """A session at a server of Sail's, started when there is none."""
+    try:
+        own = sail.session(_OF_SESSIONS)
+    except OSError as error:
+        raise SparkFailed(
+            f"Sail does not start ({error}); mend it: pip install 'biplane[sail]', or take Spark "
+            "(--master=local[2])"
+        ) from None
+    atexit.register(end)
+    return own
 
 
 def _connected(url: str, conf: Mapping[str, str]) -> SparkSession:
@@ -294,10 +315,11 @@ def start_ahead(*, small: bool = True) -> None:
 def _start(small: bool) -> None:
     with contextlib.suppress(Exception):
         try:
-            spark = session(small=small)
+            spark = session(engine(small=small), small=small)
         finally:
             _is_there.set()
-        _exercise(tuned(spark, 0, one_partition=small))
+        if not connected(spark):
+            exercise(tuned(spark, 0, one_partition=small))
 
 
 def _started() -> None:
@@ -336,6 +358,7 @@ def end() -> None:
         if not _files:
             _end_in_order(jvm)
         _kill(jvm)
+    sail.end()
     if _ahead is not None:
         _ahead.join(_END_S)  # it takes its files away
     while _files:
@@ -381,10 +404,19 @@ def connected(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def name_of(spark: SparkSession) -> str:
+    """The engine that answers it, and its version."""
+    if sail.answers(spark):
+        return f"Sail {importlib.metadata.version('pysail')}"
+    return f"Spark {spark.version}"
+
+
 def tuned(spark: SparkSession, rows: int | None, *, one_partition: bool = False) -> SparkSession:
     """A session over the same JVM, set for a history of so many rows (None: large), each of whose
     frames is of ``one_partition``. What was set by whoever started Spark stays as it is."""
     alike: Any = spark
+    if sail.answers(spark):
+        return spark
     own: SparkSession = alike.cloneSession() if connected(spark) else spark.newSession()
     small = rows is not None and rows <= SMALL_ROWS
     settings = {**_ALWAYS, **(_SMALL if small else _LARGE)}
@@ -421,39 +453,6 @@ def cores() -> int:
         return allowed
 
 
-def archive_path() -> Path:
-    """Where the class-data archive lies, some 180 MB: in the virtual environment, with which it
-    goes, or else among the user's caches. One for each place where Spark's jars are, and each Java,
-    since a JVM passes over one that was made of other files."""
-    spark = importlib.util.find_spec("pyspark")
-    java_home = os.environ.get("JAVA_HOME")
-    command = f"{java_home}/bin/java" if java_home else "java"
-    java = Path(shutil.which(command) or command).resolve()
-    made_of: list[object] = [
-        importlib.metadata.version("pyspark"),
-        spark and spark.origin,
-        str(java),
-    ]
-    made_of.append(java.stat().st_mtime_ns if java.exists() else None)
-    name = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
-    folder = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    if sys.prefix != sys.base_prefix:
-        folder = sys.prefix
-    return Path(folder) / "biplane" / f"spark-{name}.jsa"
-
-
-def make_archive() -> Path:
-    """Run a little of Spark in a JVM that writes its loaded classes down at its end."""
-    path = archive_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        made = Path(scratch) / "spark.jsa"
-        env = {**os.environ, "BIPLANE_CDS_DUMP": str(made)}
-        subprocess.run([sys.executable, "-m", "checkers.spark", "--warm"], env=env, check=True)
-        made.replace(path)  # never half an archive
-    return path
-
-
 def _static(master: str, memory: str, small: bool) -> dict[str, str]:
     options: dict[str, str] = {
         "spark.ui.enabled": "false",
@@ -481,9 +480,9 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
     )
     dump = os.environ.get("BIPLANE_CDS_DUMP")
     if dump:
-        flags += [f"-XX:ArchiveClassesAtExit={dump}", *_NOTHING_OF_ARCHIVES]
+        flags += [f"-XX:ArchiveClassesAtExit={dump}", *NOTHING_OF_ARCHIVES]
     elif archive_path().exists():
-        flags += [f"-XX:SharedArchiveFile={archive_path()}", "-Xshare:auto", *_NOTHING_OF_ARCHIVES]
+        flags += [f"-XX:SharedArchiveFile={archive_path()}", "-Xshare:auto", *NOTHING_OF_ARCHIVES]
     if _files:
         flags.append(f"-Djava.io.tmpdir={_files[-1]}")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else the JVM runs, with flags of its own
@@ -496,7 +495,7 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
     return options
 
 
-def _exercise(spark: SparkSession) -> None:
+def exercise(spark: SparkSession) -> None:
     """What a check does, on nothing much: read Parquet, aggregate, join, sort, collect."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -512,22 +511,3 @@ def _exercise(spark: SparkSession) -> None:
         ranked = sums.withColumn("prev", F.lag("n").over(window))
         rows.join(F.broadcast(ranked), ["k", "s"], "left").where(F.col("prev").isNull()).toArrow()
         spark.createDataFrame(ranked.toArrow()).collect()
-
-
-def _warm() -> None:
-    spark: Any = session()
-    _exercise(tuned(spark, 0, one_partition=True))
-    spark.stop()
-    gateway = spark.sparkContext._gateway
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=120)  # the archive is written while the JVM exits
-
-
-if __name__ == "__main__":
-    if "--warm" in sys.argv:
-        _warm()
-    elif "--there" in sys.argv:
-        sys.exit(not archive_path().exists())
-    else:
-        print(make_archive())

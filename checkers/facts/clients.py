@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.after_healing import AfterHealing, At, Trial, after_healing
+from checkers.facts.unions import is_true
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -187,7 +188,7 @@ def _rows(history: History, kind: str) -> DataFrame:
         "invoke_t",
         "t",
         F.when(late, F.col("_healed_t")).alias("_since_t"),
-        F.coalesce(in_chaos, F.lit(False)).alias("_in_chaos"),
-        F.coalesce(late & (F.col("t") >= end_t), F.lit(False)).alias("_in_end"),
+        is_true(in_chaos).alias("_in_chaos"),
+        is_true(late & (F.col("t") >= end_t)).alias("_in_end"),
         (here("acks") if kind == "produce" else none.cast("int")).alias("acks"),
     )

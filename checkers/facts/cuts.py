@@ -48,6 +48,7 @@ from checkers.facts.leadership import (
 )
 from checkers.facts.office import in_order
 from checkers.facts.spans import error
+from checkers.facts.unions import united
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -366,7 +367,7 @@ def _sends(
     )  # fmt: skip
     others = others.join(F.broadcast(asked.select(*names).distinct()), names, "left_semi")
     first = others.groupBy(*names, "epoch").agg(F.min("send").alias("send"))
-    both = asked.unionByName(first, allowMissingColumns=True)
+    both = united(asked, first)
     down = Window.partitionBy(*names).orderBy(F.col("epoch").desc(), F.col("number").isNull())
     above = F.min("send").over(down.rowsBetween(Window.unboundedPreceding, -1))
     found = both.withColumn("_send", above).where("number is not null")

@@ -39,7 +39,7 @@ from checkers.history.parts import (
 from checkers.history.playing import is_played
 from checkers.history.run_info import RunInfo
 from checkers.history.store import LocalStore, Store, open_store
-from checkers.spark import SMALL_ROWS, local_frame, session, tuned
+from checkers.spark import SMALL_ROWS, engine, local_frame, session, tuned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,6 +97,8 @@ class History:
         self._kept: list[DataFrame] = []
         self._making: dict[str, RLock] = {}
         self._lock = RLock()
+        self.unanswered: list[str] = []
+        """Checks that asked more than Sail can answer."""
         self.stopped: str | None = None
         """Why nothing more is to be judged; None: go on."""
 
@@ -111,11 +113,13 @@ class History:
         master: str | None = None,
         memory: str | None = None,
         conf: Mapping[str, str] | None = None,
+        judge: bool = False,
     ) -> History:
         """Open a run's folder or URI (one that holds ``run.json`` and ``history/``).
 
         Validates run.json and the files' schemas at once; reads rows only when asked. Starts
         Spark (``master``, ``memory``, ``conf``: see `checkers.spark`) unless given a session.
+        ``judge``: it is for checks alone, which any engine may answer (`checkers.spark.engine`).
         """
         remote = "://" in str(where) and not str(where).startswith("file:")
         if remote:
@@ -157,6 +161,8 @@ class History:
         total = None if counts is None else sum(counts.values())
         tiny = total is not None and total <= LIGHT_ROWS
         small = (total or 0) <= SMALL_ROWS
+        if judge:
+            master = engine(master, small=small, asks_spark=bool(memory or conf))
         spark = spark or session(master, memory=memory, conf=conf, small=small)
         return cls(
             tuned(spark, total, one_partition=tiny),

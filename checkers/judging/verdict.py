@@ -125,6 +125,8 @@ class Results:
     verdict: Verdict = Verdict.UNKNOWN
     reasons: list[str] = field(default_factory=list)
     comparison: dict[str, Any] = field(default_factory=dict)
+    engine: str = ""
+    """Who answered what was asked of the history, with its version."""
 
     def conclude(self) -> None:
         """Merge the checks' verdicts and reasons into the run's."""
@@ -152,6 +154,7 @@ class Results:
             "arms": self.arms,
             "checks": checks,
             "comparison": self.comparison,
+            "engine": self.engine,
         }
 
     def to_json(self) -> str:
@@ -177,6 +180,7 @@ class Results:
                 verdict=Verdict(data["verdict"]),
                 reasons=data["reasons"],
                 comparison=data["comparison"],
+                engine=data.get("engine", ""),  # older ones do not say
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, HistoryError):

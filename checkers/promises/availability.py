@@ -28,6 +28,7 @@ from checkers.facts.histogram import bucket_of, gather, grouped
 from checkers.facts.leadership import NEVER, TP, leadership
 from checkers.facts.segments import with_segment
 from checkers.facts.timeline import FROM, TO, Timeline
+from checkers.facts.unions import BY_OTHERS, by_two
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 
@@ -134,8 +135,10 @@ def _summarise(
     each = each.withColumn("bucket", bucket_of(F.col("late")))
     main = F.col("name") == names[0]
     keys = ["arm", "segment", "name", "bucket"]
-    found = each.groupingSets([keys, ["arm", "trial"]], *keys, "trial").agg(
-        F.grouping("bucket").alias("of_trial"),
+    found = by_two(
+        each,
+        keys,
+        ["arm", "trial"],
         F.count("late").alias("n_late"),
         F.max("late").alias("max_ns"),
         F.count(F.when(main, F.col("late"))).alias("n"),
@@ -146,7 +149,7 @@ def _summarise(
     counted = [
         {**row, "n": row["n_late"]}
         for row in rows
-        if not row["of_trial"] and row["bucket"] is not None
+        if not row[BY_OTHERS] and row["bucket"] is not None
     ]
     for (arm, name), histogram in gather(counted, "arm", "name").items():
         outcome.arm(arm)[name] = histogram.summary()
@@ -160,7 +163,7 @@ def _summarise(
             if of == name
             for bucket, n in histogram.counts.items()
         ]
-    return [row for row in rows if row["of_trial"]]
+    return [row for row in rows if row[BY_OTHERS]]
 
 
 PROMISE: Final = Promise(

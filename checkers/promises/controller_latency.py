@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from checkers.facts.histogram import Histogram, bucket_of, gather, grouped
 from checkers.facts.segments import QUIET, with_segment
 from checkers.facts.spans import earliest, latest
+from checkers.facts.unions import BY_OTHERS, by_two
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 
@@ -76,10 +77,11 @@ def check(history: History) -> Outcome:
         rows = rows.unionAll(part)
     rows = with_segment(history, rows.where("latency_ns is not null"), F.col("at_t"))
     rows = rows.withColumn("bucket", bucket_of(F.col("latency_ns")))
-    names = [*_KEYS, "bucket", "trial"]
     # One pass: latencies by what they are of, and how many there were in each trial.
-    found = rows.groupingSets([[*_KEYS, "bucket"], ["arm", "trial"]], *names).agg(
-        F.grouping("bucket").alias("of_trial"),
+    found = by_two(
+        rows,
+        [*_KEYS, "bucket"],
+        ["arm", "trial"],
         F.count("*").alias("n"),
         F.greatest(F.max("latency_ns"), F.lit(0)).alias("max_ns"),
         F.sum("retried").alias("retried"),
@@ -87,9 +89,9 @@ def check(history: History) -> Outcome:
     )
     counted = grouped(found)
     for row in counted:
-        if row["of_trial"]:
+        if row[BY_OTHERS]:
             outcome.saw(row["arm"], row["trial"], "control requests and probes", row["n"])
-    _figures(outcome, [row for row in counted if not row["of_trial"]])
+    _figures(outcome, [row for row in counted if not row[BY_OTHERS]])
     if history.has("probe"):
         _refused(history, outcome)
     return outcome

@@ -53,6 +53,7 @@ from checkers.facts.leadership import TP, Key, key_of, leadership
 from checkers.facts.replicas import last_isrs
 from checkers.facts.timeline import FOREVER, FROM, TO, Timeline, steps
 from checkers.facts.trials import rows_of
+from checkers.facts.unions import united
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, tally
@@ -156,7 +157,7 @@ def _after(told: DataFrame, done: DataFrame, by: list[str]) -> DataFrame:
     """``told`` with ``_known``: the highest low watermark answered before it was asked."""
     asked = told.withColumn("_at", F.col("invoke_t")).withColumn("_low", F.lit(None).cast("long"))
     answers = done.select(*by, F.col("t").alias("_at"), F.col("low_watermark").alias("_low"))
-    rows = asked.unionByName(answers, allowMissingColumns=True)
+    rows = united(asked, answers)
     order = Window.partitionBy(*by).orderBy("_at", F.col("_low").isNotNull())
     known = F.max("_low").over(order.rowsBetween(Window.unboundedPreceding, 0))
     return rows.withColumn("_known", known).where("_low is null and _known is not null")

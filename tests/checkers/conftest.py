@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from checkers import sail
 from checkers.history import KINDS, OPERATIONS
 from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
-from checkers.spark import end, session
+from checkers.spark import cores, end, engine, sail_session, session
 from tests.checkers.together import judged_apart, play
 
 MS = 1_000_000
@@ -21,9 +24,35 @@ ARM = "bp-single"
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Ended: its JVM would otherwise outlive pytest's captured streams."""
-    yield session()
+    """Whoever judges small histories where nobody is named; by ``BIPLANE_SPARK_MASTER`` another.
+    Ended: a JVM would otherwise outlive pytest's captured streams."""
+    chosen = engine(small=True)
+    yield sail_session() if chosen == sail.MASTER else session(chosen)
     end()
+
+
+@pytest.fixture(scope="session")
+def _jvm() -> Iterator[Any]:
+    with _in_a_jvm():
+        found = session(f"local[{cores()}]")
+    yield found
+    end()
+
+
+@pytest.fixture(scope="module")
+def spark_itself(_jvm: Any) -> Iterator[Any]:
+    """Spark, in a JVM, for the tests of a file: whose subject it is, or which hold it against what
+    the others are judged by. In one process the two take turns."""
+    with _in_a_jvm():
+        yield _jvm
+
+
+@contextlib.contextmanager
+def _in_a_jvm() -> Iterator[None]:
+    client = os.environ.pop(sail.CLIENT, None)
+    yield
+    if client is not None:
+        os.environ[sail.CLIENT] = client
 
 
 class Story:

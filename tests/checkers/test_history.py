@@ -22,6 +22,11 @@ from checkers.judging.verdict import Results
 from tests.checkers.test_forms import biplane
 
 
+@pytest.fixture(scope="module")
+def spark(spark_itself: Any) -> Any:
+    return spark_itself
+
+
 def told(story: Any) -> Any:
     """A small sound history of two trials."""
     for trial in (0, 1):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,12 +19,29 @@ from checkers.history.made.plants import PLANTS, parse
 from checkers.history.parts import read_rows
 from checkers.judging import tally
 from checkers.promises import NAMES, promises
+from tests.checkers.test_cluster import ROOT, judged
+
+
+@pytest.fixture(scope="module")
+def spark(spark_itself: Any) -> Any:
+    return spark_itself
+
+
+def by_sail(run: Path) -> Any:
+    """What Sail says of it, in a process of its own."""
+    command = [sys.executable, "-m", "harness.cli", "check", str(run), "--out", str(run.parent)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    found = json.loads((run.parent / "results.json").read_text())
+    assert found["engine"].startswith("Sail "), done.stdout + done.stderr
+    return found
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("shape", ["soak", "wide"])  # load: what is planted below
 def test_clean_ones_are_valid_by_every_promise(spark: Any, tmp_path: Path, shape: str) -> None:
     truth = make(tmp_path / "run", rows=20_000, shape=shape)
+    by_spark = check_run(tmp_path / "run", spark=spark)
+    assert judged(by_sail(tmp_path / "run")) == judged(by_spark)
     with History.load(tmp_path / "run", spark=spark) as history:
         assert set(history.run.checks or ()) == set(CHECKS)
         found = check_all(history, NAMES)
@@ -45,6 +65,7 @@ def test_what_is_planted_is_found_as_often(spark: Any, tmp_path: Path) -> None:
         for rule, n in check["violation_counts"].items():
             counts[rule] = counts.get(rule, 0) + n
     assert counts == plants
+    assert judged(by_sail(tmp_path / "run")) == judged(found)
 
 
 @pytest.mark.spark

@@ -14,6 +14,11 @@ ROOT = Path(__file__).parents[2]
 QUESTIONS = ("latency", "lost", "stale", "gaps", "harm")
 
 
+@pytest.fixture(scope="module")
+def spark(spark_itself: Any) -> Any:
+    return spark_itself
+
+
 def cells() -> list[str]:
     book = json.loads((ROOT / "examples/history.ipynb").read_text())
     return ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]

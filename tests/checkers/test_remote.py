@@ -21,6 +21,11 @@ from tests.checkers.test_forms import as_version_1, biplane
 
 
 @pytest.fixture(scope="module")
+def spark(spark_itself: Any) -> Any:
+    return spark_itself
+
+
+@pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("remote")
     make(home / "s/20260101T000000-1", rows=5_000, plants={"acked-all-lost": 2})

@@ -36,6 +36,11 @@ OF_WHAT_HAPPENED: Final = {
 """Places that still bring what grows with restarts and elections, though not with the load."""
 
 
+@pytest.fixture(scope="module")
+def spark(spark_itself: Any) -> Any:
+    return spark_itself
+
+
 @pytest.fixture
 def brought(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """By module of the checkers, the most rows that it brought to the driver at once."""

@@ -10,6 +10,11 @@ from pyspark.sql import functions as F
 from checkers.history.frames import History
 
 
+@pytest.fixture(scope="module")
+def spark(spark_itself: Any) -> Any:
+    return spark_itself
+
+
 def test_a_column_asks_for_nothing_that_is_known(
     spark: Any, story: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

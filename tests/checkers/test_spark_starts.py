@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.spark import archive_path
+from checkers.class_archive import archive_path
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +71,7 @@ def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", AHEAD, then],
         cwd=ROOT,
+        env={**os.environ, "BIPLANE_SPARK_MASTER": "local[2]"},
         capture_output=True,
         text=True,
         timeout=300,

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from checkers.facts.unions import united
+
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
@@ -126,9 +128,9 @@ def passed_over(history: History) -> list[tuple[tuple[str, int], str]]:
     known = asks.select(*by, "node").distinct().join(F.broadcast(whole), [*by])
     up = F.broadcast(known).join(up, ["arm", "trial", "node"])
     up = up.where("up_t > _first_t and up_t < _last_t")
-    rows = asks.select(*by, "node", F.col("invoke_t").alias("at_t"), "invoke_t", "t").unionByName(
+    rows = united(
+        asks.select(*by, "node", F.col("invoke_t").alias("at_t"), "invoke_t", "t"),
         up.select(*by, "node", F.col("up_t").alias("at_t"), "up_t", "_first_t", "_last_t"),
-        allowMissingColumns=True,
     )
     # Both ways from their beginning: towards the end Spark would begin anew at every row.
     place, asked_first = Window.partitionBy(*by, "node"), F.col("up_t").isNotNull()

@@ -21,6 +21,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.spans import earliest, latest
+from checkers.facts.unions import united
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -221,9 +222,7 @@ def overlooked(history: History) -> list[tuple[Trial, str]]:
     sent = history.frame("control_send").where("seq is not null").select(*by, "t")
     sent = sent.join(F.broadcast(known), [*by], "left_semi")
     whole = sent.groupBy(*by).agg(F.min("t").alias("_first_t"), F.max("t").alias("_last_t"))
-    rows = looks.select(*by, F.col("look_t").alias("t"), "look_t").unionByName(
-        sent, allowMissingColumns=True
-    )
+    rows = united(looks.select(*by, F.col("look_t").alias("t"), "look_t"), sent)
     # Both ways from their beginning: towards the end Spark would begin anew at every row.
     place, so_far = Window.partitionBy(*by), (Window.unboundedPreceding, 0)
     before = F.max("look_t").over(place.orderBy("t").rowsBetween(*so_far))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from checkers.facts.unions import is_true
 from checkers.facts.whole_rows import lacking, lacks
 from checkers.history import KINDS
 
@@ -158,17 +159,17 @@ def _rows(history: History, kind: str) -> DataFrame:
         "process",
         F.expr(f"op div {_BLOCK}" if numbered else "bigint(null)").alias("_block"),
         F.expr("invoke_t" if numbered else "bigint(null)").alias("_begun"),
-        F.expr(f"int({_wrong(in_order)})").alias("_wrong"),
-        lacking(kind).cast("int").alias("_lacking"),
+        is_true(F.expr(_wrong(in_order))).cast("int").alias("_wrong"),
+        is_true(lacking(kind)).cast("int").alias("_lacking"),
         F.expr("if(error_ns is null, t, null)").alias("_t"),
         F.expr(_OFF_OF_OPERATIONS if in_order == _OPERATION else _OFF).alias("_off"),
     )
 
 
-_OFF: Final = "abs(coalesce(error_ns, 0))"
+_OFF: Final = "abs(coalesce(error_ns, bigint(0)))"
 """By how much a row's time may be off."""
 _OFF_OF_OPERATIONS: Final = (
-    f"if(coalesce(type = 'info' and error_ns <= t - invoke_t, false), 0, {_OFF})"
+    f"if(coalesce(type = 'info' and error_ns <= t - invoke_t, false), bigint(0), {_OFF})"
 )
 """An operation whose completion nobody saw may have ended at any time since it was begun: that it
 says so makes its time no vaguer."""
@@ -178,7 +179,7 @@ def _wrong(names: tuple[str, ...]) -> str:
     """Whether any time lies before the one before it, by more than both may be off."""
     return (
         " or ".join(
-            f"coalesce({earlier} - {later} > 2 * coalesce(error_ns, 0), false)"
+            f"{earlier} - {later} > 2 * coalesce(error_ns, 0)"
             for number, later in enumerate(names)
             for earlier in names[:number]
         )

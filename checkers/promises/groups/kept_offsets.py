@@ -11,6 +11,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.leadership import key_of
+from checkers.facts.unions import united
 from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.tally import RULE, Sort, add, tally
@@ -88,7 +89,7 @@ def _with_kept(rows: DataFrame, commits: DataFrame, at: str) -> DataFrame:
     ).alias("_kept")
     done = commits.select(*_TP, "group", F.col("t").alias("_at"), F.lit(1).alias("_step"), kept)
     asked = rows.select(*mine, F.col(at).alias("_at"), F.lit(0).alias("_step"))
-    both = asked.unionByName(done, allowMissingColumns=True)
+    both = united(asked, done)
     so_far = Window.partitionBy(*_TP, "group").orderBy("_at", "_step")
     so_far = so_far.rowsBetween(Window.unboundedPreceding, 0)
     both = both.withColumn("_newest", F.max("_kept").over(so_far)).where("_step = 0")

@@ -20,6 +20,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.decisions import lives
+from checkers.facts.unions import united
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -44,7 +45,7 @@ def shown_and_lost(
     shown = F.struct("offset", "invoke_t", "t", "node").alias("_shown")
     before = told.where("offset >= 0").select(*_AT, F.col("t").alias("_at"), shown)
     rows = asked.select(*_AT, "process", "offset", "t", F.col("invoke_t").alias("_at"))
-    both = rows.unionByName(before, allowMissingColumns=True)
+    both = united(rows, before)
     order = Window.partitionBy(*_AT).orderBy("_at", F.col("_shown").isNotNull())
     so_far = F.max("_shown").over(order.rowsBetween(Window.unboundedPreceding, 0))
     found = both.withColumn("_newest", so_far).where("_shown is null and _newest is not null")

@@ -52,6 +52,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.accounts import leaders_table
 from checkers.facts.told_numbers import monotonic_ns
+from checkers.facts.unions import united
 from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -237,7 +238,7 @@ def _in_another_epoch(history: History, latest: DataFrame) -> list[DataFrame]:
         "arm string, trial int, topic string, partition int, node int, _at bigint, known int",
     )
     rows = latest.where("leader_epoch >= 0").withColumn("_at", F.col("invoke_t"))
-    rows = rows.unionByName(begun, allowMissingColumns=True)
+    rows = united(rows, begun)
     order = Window.partitionBy(*_TP, "node").orderBy("_at", F.col("known").isNotNull())
     so_far = F.max("known").over(order.rowsBetween(Window.unboundedPreceding, 0))
     rows = rows.withColumn("_led", so_far).where("leader_epoch < _led")
@@ -263,7 +264,7 @@ def _with_acked(history: History, asked: DataFrame) -> DataFrame:
     acked = acked.select(*_TP, F.col("t").alias("_at"), F.col("offset").alias("_acked"))
     rows = asked.withColumn("_at", F.col("invoke_t"))
     rows = rows.withColumn("_acked", F.lit(None).cast("long"))
-    rows = rows.unionByName(acked, allowMissingColumns=True)
+    rows = united(rows, acked)
     order = Window.partitionBy(*_TP).orderBy("_at", F.col("_acked").isNotNull())
     so_far = F.max("_acked").over(order.rowsBetween(Window.unboundedPreceding, 0))
     return rows.withColumn("known", so_far).where("_acked is null")
@@ -299,7 +300,7 @@ def _missed(history: History, told: DataFrame, latest: DataFrame, log: DataFrame
         F.col("offset").alias("_end"),
         F.col("leader_epoch").alias("_led"),
     )
-    rows = vain.unionByName(ends, allowMissingColumns=True)
+    rows = united(vain, ends)
     order = Window.partitionBy(*_TP, "node").orderBy("_at", F.col("_end").isNotNull())
     before = order.rowsBetween(Window.unboundedPreceding, 0)
     rows = rows.withColumn("_told", F.max("_end").over(before) - 1)

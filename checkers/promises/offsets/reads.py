@@ -31,6 +31,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.accounts import leaders_table
 from checkers.facts.leadership import TP
+from checkers.facts.unions import united
 from checkers.judging.outcome import Outcome
 from checkers.promises.offsets.fenced import served
 
@@ -55,12 +56,12 @@ def reads(history: History, outcome: Outcome) -> list[DataFrame]:
     for row in given.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], READS, row["count"])
     found = [_begins(history, given), _in_another_epoch(history, given)]
-    past = _broken("fetch-fence-ignored", served(history, given), F.col("known"))
+    past = _answers(served(history, given), F.col("known"))
     if history.has("listed_offset"):
         beside = _beside_ends(history, given)
         before, later = F.col("_before.epoch"), F.col("_after.epoch")
         told = beside.where(before > F.col("believed_epoch"))
-        past = past.unionByName(_broken("fetch-fence-ignored", told, before))
+        past = past.unionByName(_answers(told, before))
         found += [
             _broken("fetch-unheard-served", beside.where(later < F.col("believed_epoch")), later),
             _broken(
@@ -70,7 +71,8 @@ def reads(history: History, outcome: Outcome) -> list[DataFrame]:
             ),
             *_watermarks(beside),
         ]
-    return [*found, past.dropDuplicates([*TP, "node", "t"])]
+    once = past.dropDuplicates([*TP, "node", "t"])
+    return [*found, _named("fetch-fence-ignored", once)]
 
 
 def _watermarks(beside: DataFrame) -> list[DataFrame]:
@@ -102,13 +104,13 @@ def _beside_ends(history: History, given: DataFrame) -> DataFrame:
     # invoked after it.
     asked = given.select(*mine, F.col("invoke_t").alias("_at"), F.lit(0).alias("_end"))
     known = ends.select(*TP, "node", F.col("t").alias("_at"), told.alias("_told"))
-    rows = asked.unionByName(known, allowMissingColumns=True)
+    rows = united(asked, known)
     so_far = by.orderBy("_at", F.col("_end").isNotNull())
     so_far = so_far.rowsBetween(Window.unboundedPreceding, 0)
     rows = rows.withColumn("_before", F.max("_told").over(so_far)).where("_end = 0")
     rows = rows.select(*mine, "_before", F.col("t").alias("_at"), F.lit(0).alias("_end"))
     known = ends.select(*TP, "node", F.col("invoke_t").alias("_at"), told.alias("_told"))
-    rows = rows.unionByName(known, allowMissingColumns=True)
+    rows = united(rows, known)
     from_now = by.orderBy(F.desc("_at"), F.col("_end").isNotNull())  # from the end backwards
     from_now = from_now.rowsBetween(Window.unboundedPreceding, 0)
     rows = rows.withColumn("_after", F.last("_told", ignorenulls=True).over(from_now))
@@ -133,6 +135,14 @@ def _in_another_epoch(history: History, given: DataFrame) -> DataFrame:
 
 
 def _broken(rule: str, rows: DataFrame, known: Column) -> DataFrame:
+    return _named(rule, _answers(rows, known))
+
+
+def _named(rule: str, answers: DataFrame) -> DataFrame:
+    return answers.select("*", F.lit(rule).alias("rule"), F.lit(READS).alias("of"))
+
+
+def _answers(rows: DataFrame, known: Column) -> DataFrame:
     return rows.select(
         *TP,
         "node",
@@ -140,6 +150,4 @@ def _broken(rule: str, rows: DataFrame, known: Column) -> DataFrame:
         F.col("believed_epoch").cast("long").alias("asked"),
         F.col("found_end").alias("offset"),
         known.cast("long").alias("known"),
-        F.lit(rule).alias("rule"),
-        F.lit(READS).alias("of"),
     )

@@ -49,6 +49,7 @@ from checkers.facts.control_requests import (
 )
 from checkers.facts.details import details
 from checkers.facts.lives import with_start
+from checkers.facts.unions import united
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
@@ -95,9 +96,7 @@ def check(history: History) -> Outcome:
         if rows is not None
     ]
     if asked:
-        together = functools.reduce(
-            lambda one, other: one.unionByName(other, allowMissingColumns=True), asked
-        )
+        together = functools.reduce(united, asked)
         # A forged request shows twice: as the forger saw it and as the broker did.
         once = one_of_each(together, (_WAY, *_ONE), ["begin_t", "source"])
         rules, words = [rule for rule, _, _ in suspects], [says for _, says, _ in suspects]

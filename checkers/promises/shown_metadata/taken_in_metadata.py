@@ -30,6 +30,7 @@ from checkers.facts.leadership import TP, key_of
 from checkers.facts.lives import with_life
 from checkers.facts.office import in_order
 from checkers.facts.spans import latest
+from checkers.facts.unions import united
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.epochs.told_elections import told_states
@@ -51,7 +52,7 @@ def not_taken_in(history: History, outcome: Outcome) -> Iterator[tuple[Finding, 
     states = _states(history)
     if not states or not (history.has("control_send") and history.has("control_response")):
         return
-    both = _shown(history, states).unionByName(_told(history), allowMissingColumns=True)
+    both = united(_shown(history, states), _told(history))
     before = Window.partitionBy(*_PLACE).orderBy("at_t", "told")
     before = before.rowsBetween(Window.unboundedPreceding, 0)
     rows = both.withColumn("had", F.max("told").over(before)).where("told is null")

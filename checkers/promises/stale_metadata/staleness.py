@@ -13,6 +13,7 @@ from checkers.facts.floods import flooded
 from checkers.facts.histogram import bucket_of, gather, grouped
 from checkers.facts.leadership import TP, epochs_table
 from checkers.facts.segments import with_segment
+from checkers.facts.unions import BY_OTHERS, by_two
 from checkers.judging.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -64,14 +65,11 @@ def measure(history: History, outcome: Outcome, seen: DataFrame) -> None:
     each = each.withColumn("bucket", bucket_of(F.col("age_ns")))
     keys, of_trial = ["arm", "node", "segment", "forged", "bucket"], ["arm", "trial", "forged"]
     # One pass: how old they were, and how many there were in each trial.
-    found = each.groupingSets([keys, of_trial], *keys, "trial").agg(
-        F.grouping("trial").alias("of_arm"),
-        F.count("*").alias("n"),
-        F.max("age_ns").alias("max_ns"),
-    )
+    sums = F.count("*").alias("n"), F.max("age_ns").alias("max_ns")
+    found = by_two(each, keys, of_trial, *sums)
     rows = []
     for row in grouped(found):
-        if row["of_arm"]:
+        if not row[BY_OTHERS]:
             rows.append(row)
             continue
         outcome.saw(row["arm"], row["trial"], READS, row["n"])

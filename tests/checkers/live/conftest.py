@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+import pytest
 
 from checkers.history.run_info import RunInfo
 from checkers.live.accusation import Accusation
@@ -19,6 +20,11 @@ _NODES: Final = frozenset({"control_request", "leader_change", "replica_stop", "
 _CLIENTS: Final = frozenset({"metadata", "produce", "fetch", "probe", "assignment"})
 END_MS: Final = 100_000
 _BROKERS: Final = 100
+
+
+@pytest.fixture(scope="module")
+def spark(spark_itself: Any) -> Any:
+    return spark_itself
 
 
 class Growing:

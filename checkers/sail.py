@@ -1,0 +1,136 @@
+"""Sail: an engine for histories of a laptop's size, which speaks Spark's own protocol.
+
+Spark plans and starts for seconds what it then computes in no time: a run of 190,000 rows cost 129
+CPU-s, of which its rows were the least. Sail (``pip install pysail``) is a server of Spark Connect
+on Apache DataFusion: the same PySpark calls, answered in milliseconds, without a JVM. It is asked
+for as a master named ``sail``; what it says is what Spark says, which `tests/checkers` holds
+against each other. Clusters, Hadoop's file systems and histories of hours are Spark's.
+
+The server is a process of its own, on loopback, which ends with whoever started it, however that
+ends: it reads its standard input, and goes when that is closed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER: Final = "sail"
+"""How it is named where a Spark master is asked for."""
+CLIENT: Final = "SPARK_CONNECT_MODE_ENABLED"
+"""In the environment it says that this process is a client of Spark Connect."""
+_PROTOCOL: Final = "4.2.0"
+"""The newest release of Spark that this Sail knows; it refuses a newer PySpark. What it takes of it
+is the defaults of settings, and how a Python function is packed, which has changed since: see
+`checkers.judging.workers`."""
+
+
+def there() -> bool:
+    """Whether Sail is installed."""
+    return importlib.util.find_spec("pysail") is not None
+
+
+_servers: Final[list[Server]] = []
+
+
+def session(settings: Mapping[str, str]) -> SparkSession:
+    """A session at this process's server, started when there is none; ``settings``: Spark's, by
+    name. Raises `OSError` with what the server said in place of starting."""
+    from pyspark.sql.connect.session import SparkSession as Client
+
+    # What makes a column or a window speaks to a server from now on, and to no JVM.
+    os.environ[CLIENT] = "1"
+    if not _servers:
+        server = Server()
+        builder: Any = Client.builder.remote(server.url)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        server.session = builder.create()
+        # It is at hand or gone: who tries again speaks to nobody, and keeps us from ending.
+        server.session.client.disable_reattachable_execute()
+        server.session.client.set_retry_policies([])
+        _servers.append(server)
+    own: SparkSession = _servers[0].session
+    return own
+
+
+def judges() -> bool:
+    """Whether this process's engine is Sail."""
+    return bool(_servers) and CLIENT in os.environ
+
+
+def answers(spark: SparkSession) -> bool:
+    """Whether it is a session of Sail's."""
+    return bool(_servers) and type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def leave() -> None:
+    """End the server; from now on this process's engine is Spark."""
+    end()
+    os.environ.pop(CLIENT, None)
+
+
+def end() -> None:
+    """End the server, whatever it is at. Safe to repeat, and where none was started."""
+    while _servers:
+        _servers.pop().end()
+
+
+class Server:
+    """One server on loopback; ``url``: where a client of Spark Connect finds it."""
+
+    def __init__(self) -> None:
+        package = Path(__file__).parent
+        told = os.environ.get("PYTHONPATH")
+        paths = os.pathsep.join([str(package.parent), *([told] if told else [])])
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env={**os.environ, "PYTHONPATH": paths, "RUST_LOG": "error"},
+            start_new_session=True,  # what a terminal sends is not for it: `end` ends it
+        )
+        assert self.process.stdout is not None
+        port = self.process.stdout.readline().strip().decode()
+        if not port:
+            self.end()
+            self._said.seek(0)
+            raise OSError(self._said.read().decode(errors="replace").strip()[-500:] or "no word")
+        self.url = f"sc://127.0.0.1:{port}"
+        self.session: Any = None
+
+    def end(self) -> None:
+        """Whatever it is at: it only judges, and has nothing to lose."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def _serve() -> None:
+    import pyspark
+
+    pyspark.__version__ = _PROTOCOL
+    from pysail.spark import SparkConnectServer
+
+    server = SparkConnectServer(ip="127.0.0.1", port=0)
+    server.start(background=True)
+    print(server.listening_address[1], flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,154 @@
+"""Sail answers what is small, where nobody says who shall; and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers import sail
+from checkers.check import check_run
+from checkers.history.made import make
+from checkers.spark import engine
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+AHEAD = """
+import sys
+from checkers import sail, spark
+spark.start_ahead()
+if sys.argv[1] == "asked for":
+    own = spark.session(spark.engine(small=True))
+    assert spark.session() is own  # a process has one engine
+    assert own.range(3).count() == 3
+    print(spark.name_of(own))
+else:
+    spark._started()
+    print("not asked")
+(server,) = sail._servers
+spark.end()
+print(server.process.returncode)
+spark.end()
+"""
+LEFT = """
+import os, signal
+from checkers import sail, spark
+spark.session("sail").range(3).count()
+print(sail._servers[0].process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def python(code: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    alone = {n: v for n, v in os.environ.items() if n not in (sail.CLIENT, "BIPLANE_SPARK_MASTER")}
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=ROOT,
+        env={**alone, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("then", ["asked for", "not asked for"])
+def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
+    done = python(AHEAD, then)
+    who, code = done.stdout.splitlines()
+    assert who.startswith("Sail " if then == "asked for" else "not asked")
+    assert (int(code), done.stderr) == (-signal.SIGKILL, "")
+
+
+def test_it_goes_with_whoever_is_killed() -> None:
+    done = python(LEFT)
+    assert done.returncode == -signal.SIGKILL
+    server, deadline = Path(f"/proc/{done.stdout.strip()}"), time.monotonic() + 20
+    while server.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not server.exists()
+
+
+def test_one_that_does_not_start_is_a_refusal(tmp_path: Path) -> None:
+    (tmp_path / "pysail").mkdir()
+    (tmp_path / "pysail/__init__.py").write_text("raise ImportError('spoilt')")
+    run = tmp_path / "run"
+    make(run, rows=20_000)
+    code = "import sys; from harness.cli import main; sys.exit(main())"
+    done = python(code, "check", str(run), PYTHONPATH=str(tmp_path))
+    assert done.returncode == 254
+    assert "Sail does not start" in done.stdout + done.stderr
+    assert "--master=local[2]" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout
+
+
+def test_who_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BIPLANE_SPARK_MASTER", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    assert engine(small=True) == sail.MASTER
+    assert engine(small=False) is None, "Spark"
+    assert engine(small=True, asks_spark=True) is None, "--memory and --conf are Spark's"
+    assert engine("spark://x:7077", small=True) == "spark://x:7077"
+    monkeypatch.setattr(sail, "there", lambda: False)
+    assert engine(small=True) is None
+    assert engine(sail.MASTER, small=True) == sail.MASTER, "and says what is lacking"
+    monkeypatch.setattr(sail, "there", lambda: True)
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # spark-submit's
+    assert engine(small=True) is None
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
+    monkeypatch.setenv("BIPLANE_SPARK_MASTER", "local[1]")
+    assert engine(small=True) is None, "whom it names"
+
+
+@pytest.mark.spark
+def test_a_deadline_ends_it(spark: Any, tmp_path: Path) -> None:
+    make(tmp_path / "run", rows=60_000)
+    begun = time.monotonic()
+    found = check_run(tmp_path / "run", spark=spark, deadline_s=0.01)
+    assert time.monotonic() - begun < 15
+    assert found["verdict"] == "unknown"
+    assert any("not judged within the deadline" in reason for reason in found["reasons"])
+    assert check_run(tmp_path / "run", spark=spark)["verdict"] == "valid", "and the next is judged"
+
+
+NOT_ANSWERED = """
+import sys
+from checkers import check
+from pyspark.errors import PySparkException
+
+def odd(history):
+    if history.spark.version == "4.2.0":  # Sail's
+        raise PySparkException("not known here")
+    return own(history)
+
+judged = check.promise("replicas")
+own = judged.check
+object.__setattr__(judged, "check", odd)
+found = check.check_run(sys.argv[1])
+print(found["verdict"], found["checks"]["replicas"]["violation_counts"])
+print(found["engine"])
+again = check.check_run(sys.argv[2])
+print(again["verdict"])
+from checkers import spark
+spark.end()
+"""
+
+
+@pytest.mark.spark
+def test_what_it_cannot_answer_spark_does(tmp_path: Path) -> None:
+    make(tmp_path / "odd", rows=20_000, plants={"replica-differs": 3})
+    make(tmp_path / "even", rows=20_000)
+    done = python(NOT_ANSWERED, str(tmp_path / "odd"), str(tmp_path / "even"))
+    assert done.returncode == 0, done.stderr
+    verdict, who, again = done.stdout.splitlines()
+    assert verdict == "invalid {'replica-differs': 3}"
+    assert re.fullmatch(r"Sail [0-9.]+; Spark [0-9.]+ for replicas", who)
+    assert again == "valid"
