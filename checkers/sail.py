@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MASTER: Final = "sail"
 """How it is named where a Spark master is asked for."""
@@ -71,6 +71,12 @@ def judges() -> bool:
 def answers(spark: SparkSession) -> bool:
     """Whether it is a session of Sail's."""
     return bool(_servers) and type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def as_read(frame: DataFrame) -> DataFrame:
+    """The same rows, for a filter with a lambda in it: Sail takes filters into the files that it
+    reads, and there loses sight of a lambda's columns."""
+    return frame.limit(2**31 - 1) if answers(frame.sparkSession) else frame
 
 
 def leave() -> None:

@@ -443,6 +443,17 @@ def local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     return spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 
+def no_rows(spark: SparkSession, schema: pa.Schema) -> DataFrame:
+    """A frame of nothing. (As a table in the plan Sail may lose sight of its columns.)"""
+    if not sail.answers(spark):
+        return local_frame(spark, schema.empty_table())
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    fields = from_arrow_schema(schema).fields
+    return spark.range(0).select(*(F.lit(None).cast(f.dataType).alias(f.name) for f in fields))
+
+
 def cores() -> int:
     """How many processors this process may use: by affinity, and by its control group's quota."""
     allowed = len(os.sched_getaffinity(0))

@@ -39,7 +39,7 @@ from checkers.history.parts import (
 from checkers.history.playing import is_played
 from checkers.history.run_info import RunInfo
 from checkers.history.store import LocalStore, Store, open_store
-from checkers.spark import SMALL_ROWS, engine, local_frame, session, tuned
+from checkers.spark import SMALL_ROWS, engine, local_frame, no_rows, session, tuned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -239,7 +239,7 @@ class History:
 
     def _read(self, kind: str, spark: SparkSession) -> DataFrame:
         if not self.has(kind):
-            return local_frame(spark, stored_schema(kind).empty_table())
+            return no_rows(spark, stored_schema(kind))
         if kind in self._tables:
             return local_frame(spark, self._tables[kind])
         assert self._store is not None

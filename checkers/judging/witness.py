@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from checkers.history import KINDS
 from checkers.judging.verdict import Violation
+from checkers.sail import as_read
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -116,7 +117,7 @@ def _fetch(
         for pick, (number, _) in zip(picks, places, strict=True)
     ]
     columns = [*KINDS[kind].all_columns, "arm", "trial"]
-    frame = history.frame(kind).where(functools.reduce(operator.or_, conditions))
+    frame = as_read(history.frame(kind)).where(functools.reduce(operator.or_, conditions))
     frame = frame.select(*columns, F.monotonically_increasing_id().alias(_ROW))
     each = [
         F.when(condition, F.struct(*(F.lit(n).alias(name) for name, n in known.items())))

@@ -48,6 +48,7 @@ from checkers.facts.registrations import Absence, Node, absences, was_absent
 from checkers.judging.outcome import Outcome
 from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.sail import as_read
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -131,7 +132,9 @@ def _failed(history: History, outcome: Outcome) -> None:
     rows = history.frame("control_request").select(*_KEYS, "t", "error", "partitions")
     ok = F.coalesce(F.col("error"), F.lit(0)) == 0
     odd = F.exists("partitions", lambda p: ~p["error"].isin(*_STALE_PARTS))
-    suspects = rows.where(~ok | F.coalesce(odd, F.lit(False))).join(sends, _KEYS, "left_semi")
+    suspects = (
+        as_read(rows).where(~ok | F.coalesce(odd, F.lit(False))).join(sends, _KEYS, "left_semi")
+    )
     authorized = _UNAUTHORIZED if AUTHORIZER in history.run.brokers else ()
     failed = ~F.coalesce(F.col("error").isin(*_STALE, *authorized), F.lit(True))
     whole = F.array(F.struct(F.col("error").alias("code"), *_nowhere()))

@@ -117,8 +117,8 @@ def _one_by_one(outcome: Outcome, rows: DataFrame) -> Iterator[Found]:
         F.sum(differs.cast("int")).alias("n"),
         F.min(F.when(differs, F.col("offset"))).alias("first"),
     )
-    for row in found.toArrow().to_pylist():
-        key = (row["arm"], row["trial"], row["topic"], row["partition"])
+    for row in sorted(found.toArrow().to_pylist(), key=key_of):
+        key = key_of(row)
         outcome.saw(*key[:2], COMPARED, row["compared"])
         outcome.saw(*key[:2], "offsets", row["offsets"])
         if row["n"]:
