@@ -7,7 +7,8 @@ for as a master named ``sail``; what it says is what Spark says, which `tests/ch
 against each other. Clusters, Hadoop's file systems and histories of hours are Spark's.
 
 The server is a process of its own, on loopback, which ends with whoever started it, however that
-ends: it reads its standard input, and goes when that is closed.
+ends: it reads its standard input, and goes when that is closed. It asks nobody who they are, as no
+server of Sail's does, and runs no Python for anybody.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,8 +36,8 @@ is the defaults of settings, and how a Python function is packed, which has chan
 
 
 def there() -> bool:
-    """Whether Sail is installed."""
-    return importlib.util.find_spec("pysail") is not None
+    """Whether Sail is installed, with what a client of Spark Connect needs."""
+    return all(importlib.util.find_spec(name) for name in ("pysail", "grpc_status", "pandas"))
 
 
 _servers: Final[list[Server]] = []
@@ -129,6 +130,8 @@ def _serve() -> None:
     import pyspark
 
     pyspark.__version__ = _PROTOCOL
+    for name in ("pyspark.cloudpickle", "pyspark.serializers", "pyspark.worker"):
+        sys.modules[name] = cast("Any", None)  # no client's Python is run here
     from pysail.spark import SparkConnectServer
 
     server = SparkConnectServer(ip="127.0.0.1", port=0)

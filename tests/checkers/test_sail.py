@@ -152,3 +152,23 @@ def test_what_it_cannot_answer_spark_does(tmp_path: Path) -> None:
     assert verdict == "invalid {'replica-differs': 3}"
     assert re.fullmatch(r"Sail [0-9.]+; Spark [0-9.]+ for replicas", who)
     assert again == "valid"
+
+
+FOREIGN = """
+from checkers import sail, spark
+own = spark.session("sail")
+import pyarrow as pa
+def theirs(batches):
+    open("/tmp/never", "w")
+    yield from batches
+try:
+    own.range(3).mapInArrow(theirs, "id bigint").collect()
+except Exception as error:
+    print("refused", "cloudpickle" in str(error) or "pyspark" in str(error))
+spark.end()
+"""
+
+
+def test_it_runs_nobodys_python() -> None:
+    done = python(FOREIGN)
+    assert done.stdout.splitlines() == ["refused True"], done.stderr
