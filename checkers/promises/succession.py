@@ -458,7 +458,10 @@ PROMISE: Final = Promise(
         "no controller's election was recorded",
         "ZooKeeper's log lacks what a controller says that it committed",
     ),
-    blind=("without ZooKeeper: offices, but for the word of those who were elected",),
+    blind=(
+        "without ZooKeeper: offices, but for the word of those who were elected",
+        "what a controller keeps that says that it resigned",
+    ),
     timed=frozenset({"never-resigned"}),
     check=check,
 )
