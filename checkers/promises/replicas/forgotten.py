@@ -27,6 +27,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.committed import committed
+from checkers.facts.details import details
 from checkers.facts.leadership import Key, key_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -120,7 +121,7 @@ def _ends(history: History) -> _Ends:
     for row in history.rows("node_event"):
         if row["event"] in _ENDS and row["node"] is not None:
             of = found.setdefault((row["arm"], row["trial"], row["node"]), [])
-            of.append((row["t"], _ENDS[row["event"]]))
+            of.append((row["t"], _ENDS[row["event"]] and details(row).get("graceful", True)))
     return found
 
 

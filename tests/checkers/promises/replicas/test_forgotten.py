@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -27,10 +28,11 @@ def role(story: Story, t: float, boot: int, mark: int | None, **more: Any) -> di
     return story.add("leader_change", t, **{**LOG, **fields, **more})
 
 
-def ended(story: Story, *events: tuple[float, str]) -> None:
+def ended(story: Story, *events: tuple[float, str], graceful: bool = True) -> None:
     story.rows["node_event"] = []
     for t, event in events:
-        story.add("node_event", t, node=2, event=event)
+        detail = json.dumps({"graceful": graceful} if event == "stopped" else {})
+        story.add("node_event", t, node=2, event=event, detail=detail)
 
 
 def stopped() -> Story:
@@ -105,6 +107,10 @@ LAWFUL: dict[str, Callable[[Story], Any]] = {
     ),
     "of another partition": lambda s: forgot(s, partition=1),
     "it never says": lambda s: last(s).update(high_watermark=None),
+    "it took too long to stop": lambda s: (
+        ended(s, (2_500, "stopped"), (3_000, "start"), graceful=False),
+        forgot(s),
+    ),
     "nobody knows how it ended": lambda s: (ended(s, (3_000, "start")), forgot(s)),
 }
 
