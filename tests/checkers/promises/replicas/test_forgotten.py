@@ -10,7 +10,7 @@ import pytest
 
 from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
-from checkers.promises.replicas.forgotten import BEGUN, RULE, forgotten
+from checkers.promises.replicas.forgotten import BEGUN, forgotten
 from tests.checkers.conftest import ARM, Story
 from tests.checkers.together import said_of_each
 
@@ -161,7 +161,7 @@ LAWFUL |= {
 def told(spark: Any) -> dict[str, list[str]]:
     def says(rows: dict[str, list[dict[str, Any]]]) -> Any:
         for found in forgotten(History.of(spark, rows, stopped().run), Outcome()):
-            assert found.finding.rule == RULE
+            assert found.finding.rule == "high-watermark-forgotten"
             yield (ARM, found.finding.trial), found.finding.says
 
     return said_of_each({**BROKEN, **LAWFUL}, stopped, says)
