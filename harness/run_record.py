@@ -77,6 +77,8 @@ def begun_record(
                 "traces": sorted(arm.sut.traces),
                 "strict_min_isr": Capability.STRICT_MIN_ISR in arm.sut.capabilities,
                 "topic_ids_late": isinstance(arm.sut, HasOldReleases) and arm.sut.topic_ids_late,
+                "stopping_may_join": isinstance(arm.sut, HasOldReleases)
+                and arm.sut.stopping_may_join,
                 "leaders_write_isr": isinstance(arm.sut, HasOldReleases)
                 and Capability.ALTER_PARTITION not in arm.sut.capabilities,
                 "lag_max_ms": lag_max_ms(scenario, settings, arm.sut),

@@ -15,6 +15,9 @@ Violations, for a stop that ended in order:
   stopped was in sync then and now: who writes with acks=all waits for it until it is found dead.
   The election that takes the lead from it takes it out (Election.leaderForControlledShutdown), and
   where it follows it is taken offline;
+- ``joined-while-stopping``: its controller had let another lead in its place, and took it back into
+  an in-sync set before its registration went (KIP-841): who writes there with acks=all waits for it
+  as well. Until 3.3 Apache Kafka does so;
 - ``stayed-on``: it led nothing any more, and was registered still `LINGER_NS` later. Who is told
   that partitions remain asks again every 5 s (controlled.shutdown.retry.backoff.ms), and goes after
   the third time without having been relieved.
@@ -58,6 +61,8 @@ LINGER_NS: Final = 12_000_000_000
 """Much longer than a broker takes to go once it has been relieved (0.2 s here, 2 s of Apache
 Kafka's, twice that on a busy machine), and less than three retries."""
 STOPS: Final = "stops in order"
+MAY_JOIN: Final = "stopping_may_join"
+"""In run.json, of an arm: who is being stopped may come back into sync (before KIP-841)."""
 REGISTERED: Final = "registrations of brokers"
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
@@ -102,6 +107,7 @@ def check(history: History) -> Outcome:
     written_by: dict[Trial, list[Row]] = {}
     for row in in_order(history):
         written_by.setdefault((row["arm"], row["trial"]), []).append(row)
+    may_join = {arm for arm, facts in history.run.arms.items() if facts.get(MAY_JOIN) is True}
     for trial, rows in written_by.items():
         events = rows_of(history, "node_event", trial)
         outcome.saw(*trial, REGISTERED, sum(_is_registration(row) for row in rows))
@@ -124,6 +130,9 @@ def check(history: History) -> Outcome:
                     outcome.add(_finding("left-leading", "the leader", trial, stop, one))
                 elif one.now["leader"] != stop.node and not one.was_without:
                     outcome.add(_finding("left-in-sync", "in the in-sync set", trial, stop, one))
+            for one in _joined(stop, rows) if trial[0] not in may_join else ():
+                what = "back in the in-sync set"
+                outcome.add(_finding("joined-while-stopping", what, trial, stop, one))
             lingered_ns = _lingered(stop, rows)
             why = _unfit(stop, rows, faults_of(history, trial), down, whole=True)
             if why is None and lingered_ns > LINGER_NS:
@@ -250,6 +259,26 @@ def _in_sync(
             yield _Held(key, row["leader"] == stop.node, now[key], key in without)
 
 
+def _joined(stop: _Stop, rows: Sequence[Row]) -> Iterator[_Held]:
+    """Where it came back into sync after another had been elected in its place."""
+    now: dict[Key, Row] = {}
+    relieved = False
+    joined: set[Key] = set()
+    for row in rows:
+        if row["zxid"] >= stop.gone["zxid"]:
+            break
+        if row["what"] != "state" or row["step"] == "removed" or row["topic"] is None:
+            continue
+        before, now[key_of(row)] = now.get(key_of(row)), row
+        if before is None or row["t"] + _error(row) < stop.began_t:
+            continue
+        was_in, is_in = (stop.node in (state["isr"] or ()) for state in (before, row))
+        relieved |= before["leader"] == stop.node != row["leader"] and was_in and not is_in
+        if relieved and is_in and not was_in and key_of(row) not in joined:
+            joined.add(key_of(row))
+            yield _Held(key_of(row), before["leader"] == stop.node, row, was_without=True)
+
+
 def _lingered(stop: _Stop, rows: Sequence[Row]) -> int:
     """How long (ns, at least) it was registered though it led nothing; 0: it led to the end."""
     led: set[Key] = set()
@@ -305,6 +334,7 @@ PROMISE: Final = Promise(
         "to that other before the broker goes.",
         "left-in-sync": "A stopped broker leaves the in-sync sets that others are in before it "
         "goes.",
+        "joined-while-stopping": "A broker that is being stopped does not come back into sync.",
         "stayed-on": "A stopped broker that leads nothing any more goes soon.",
     },
     evidence={

@@ -21,7 +21,11 @@ A *decision* is a committed state of a partition (`checkers.facts.decisions`). V
 - ``sent-out-of-office``: a node sent control requests under a controller epoch that ZooKeeper's log
   never gave it, or had not given it yet. Who was elected and has a successor may go on to send: it
   has not heard of that one, and brokers refuse it (`fencing`);
-- ``claimed-otherwise``: a controller says that it committed what ZooKeeper's log does not hold.
+- ``claimed-otherwise``: a controller says that it committed what ZooKeeper's log does not hold;
+- ``never-resigned``: a controller that another succeeded lives on, and by the end of a load that
+  went on for 5 s after all was healed it has not said that it resigned: it keeps its channels, and
+  all that it knew, for the next time that it is elected (KafkaController.onControllerResignation,
+  processExpire).
 
 Lawful, and looks similar: who leads may write in-sync sets itself, under the controller epoch that
 made it the leader (`checkers.facts.in_sync_writes`).
@@ -41,6 +45,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.after_healing import after_healing
 from checkers.facts.decisions import Decision, Life, content_of, from_log, is_lost, lives
 from checkers.facts.details import details
 from checkers.facts.histogram import Histogram, bucket_number
@@ -48,6 +53,7 @@ from checkers.facts.in_sync_writes import Ruled, by_leader
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import elections, in_order, written
 from checkers.facts.spans import latest
+from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -58,6 +64,10 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 _MS: Final = 1_000_000
+LIVED_ON: Final = "controllers that were succeeded, and lived on"
+_HEARD_NS: Final = 5_000_000_000
+"""So long a broker takes to hear that it is succeeded, once all is healed."""
+_ENDS: Final = ("kill", "stop", "stopped", "exited")
 
 
 def check(history: History) -> Outcome:
@@ -74,7 +84,7 @@ def check(history: History) -> Outcome:
     for rule in (_two_controllers, _office, _out_of_office, _senders):
         for finding in rule(history):
             outcome.add(finding)
-    for finding in _claims(history, outcome):
+    for finding in (*_claims(history, outcome), *_in_office_for_ever(history, outcome, told)):
         outcome.add(finding)
     for (arm, _), elected in told.items():
         figures = outcome.arm(arm)
@@ -346,6 +356,51 @@ def _claims(history: History, outcome: Outcome) -> Iterator[Finding]:
         )
 
 
+def _in_office_for_ever(
+    history: History, outcome: Outcome, told: Mapping[Trial, Sequence[Row]]
+) -> Iterator[Finding]:
+    """``told``: in order of their epochs. Where ZooKeeper's log has elections."""
+    resigned = {
+        (row["arm"], row["trial"], row["node"], row["boot"], row["controller_epoch"]): row["t"]
+        for row in history.rows("controller")
+        if row["event"] == "resigned"
+    }
+    for trial, of in sorted(told.items()):
+        if all(one.zxid is None for one in elections(history).get(trial, ())):
+            continue
+        healed = after_healing(history, trial)
+        if isinstance(healed, str):
+            continue
+        events = rows_of(history, "node_event", trial)
+        for row, successor in pairwise(of):
+            node, owed_t = row["node"], max(healed.since_t, successor["t"]) + _HEARD_NS
+            ended = any(
+                event["node"] == node and event["event"] in _ENDS and event["t"] > row["t"]
+                for event in events
+                if event["t"] < healed.until_t
+            )
+            if ended or owed_t > healed.until_t or healed.cannot_serve([node]) is not None:
+                continue
+            outcome.saw(*trial, LIVED_ON)
+            said_t = resigned.get((*trial, node, row["boot"], row["controller_epoch"]))
+            if said_t is None or said_t > healed.until_t:
+                yield _never_resigned(trial, row, successor)
+
+
+def _never_resigned(trial: Trial, row: Row, successor: Row) -> Finding:
+    return Finding(
+        "never-resigned",
+        f"node {row['node']}, elected in controller epoch {row['controller_epoch']}, has not said "
+        f"that it resigned, though node {successor['node']} succeeded it",
+        *trial,
+        (
+            _election(row),
+            _election(successor),
+            Pick("controller", {"node": row["node"], "event": "resigned"}),
+        ),
+    )
+
+
 # -- how long -------------------------------------------------------------------------------------
 
 
@@ -393,12 +448,20 @@ PROMISE: Final = Promise(
         "old-controller-decided": "No state of an older controller follows one of a newer.",
         "two-decisions": "One partition epoch has one state.",
         "decided-after-succession": "Nobody decides after a successor was elected.",
+        "never-resigned": "Who is succeeded, and lives on, resigns.",
     },
-    evidence={"decisions": "proved states of partitions"},
+    evidence={
+        "decisions": "proved states of partitions",
+        LIVED_ON: "of whom it is told whether they resigned",
+    },
     unknown_when=(
         "no controller's election was recorded",
         "ZooKeeper's log lacks what a controller says that it committed",
     ),
-    blind=("without ZooKeeper: offices, but for the word of those who were elected",),
+    blind=(
+        "without ZooKeeper: offices, but for the word of those who were elected",
+        "what a controller keeps that says that it resigned",
+    ),
+    timed=frozenset({"never-resigned"}),
     check=check,
 )

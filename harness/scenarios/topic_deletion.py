@@ -9,7 +9,8 @@ so that the topic can be gone only when that one is back, and at last one while 
 requests reach a broker late, so that this one puts its logs aside after all others. Another
 controller is elected in the middle of each, and must go on with it, though no later deletion
 reminds it, nor (of the last) a broker that comes or goes. Before them a topic that is written to is
-deleted and made again: its namesake is another topic, and takes records. And under the flood one is
+deleted and made again: its namesake is another topic, and takes records; and what groups had kept
+of it must be gone for whoever coordinates them in the end, too. And under the flood one is
 given more partitions: they are led, told of and written to.
 """
 
@@ -33,18 +34,21 @@ STEP_MS = 3300
 AWAY, LATE = "away", "late"
 """The deletions that have to wait for a broker."""
 LATE_MS = 400
-AGAIN_MS, AWAY_MS, SLOW_MS = 2000, 6000, 3000
+AGAIN_MS, AWAY_MS, SLOW_MS, MOVED_MS = 2000, 6000, 3000, 1000
 """What it takes, about, to make a topic anew; to delete one while a broker is stopped in order, is
-away, and starts; to delete one that has to wait for the late broker."""
+away, and starts; to delete one that has to wait for the late broker; to move groups."""
 SLOW_IN_MS = 800
 """By then a broker is late: that it is, is seen by what it answers."""
-PATIENT_MS = AGAIN_MS + AWAY_MS + SLOW_MS + 1000
+PATIENT_MS = AGAIN_MS + AWAY_MS + SLOW_MS + MOVED_MS + 1000
 GIVEN_UP_MS = 10_000
 """So long the plan waits for the last deletion, which takes less than three seconds."""
 AGAIN = "again"
 AGAIN_PARTITIONS = 2
 GROWN = "grown"
 GROWN_PARTITIONS, GROWN_BY = 2, 2
+OUTLIVED = "group-outlived"
+KEPT_MS = 3000
+"""For so long a position is raised that is only looked at from then on, its topic being deleted."""
 RAISED_PER_S = 4.0
 """Not in the moment between a deletion that is asked for and the coordinator's knowing of it."""
 
@@ -89,6 +93,14 @@ def _workloads(stage: Stage) -> Sequence[Role]:
             role="group-riser",
             process="group-riser",
             params={"group": "raised", "topic": AGAIN, "rate_per_s": RAISED_PER_S},
+        ),
+        Role(
+            role="group-riser",
+            process=OUTLIVED,
+            params={
+                **{"group": "outlived", "topic": AGAIN},
+                **{"rate_per_s": RAISED_PER_S, "raises_ms": KEPT_MS},
+            },
         ),
         Role(
             # Not librdkafka: it takes a namesake's leaders, whose epochs begin anew, for old news.
@@ -186,6 +198,14 @@ def _patience(at_ms: int) -> list[Entry]:
             duration_ms=0,
             after=AWAY,
             params={**size, "wait_ms": SLOW_IN_MS, "timeout_ms": GIVEN_UP_MS},
+        ),
+        Entry(  # only now: an election may remind the controller of deletions
+            id="move-groups",
+            fault="move-leadership",
+            at_ms=late_ms + SLOW_MS,
+            duration_ms=0,
+            after=LATE,
+            params={"partitions": "__consumer_offsets-0"},
         ),
     ]
 

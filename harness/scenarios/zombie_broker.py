@@ -9,7 +9,9 @@ STALE_CONTROLLER_EPOCH (LeaderAndIsr) or FENCED_LEADER_EPOCH (StopReplica), by e
 either plane. A controller epoch of the past comes with the news of the past: leaders as they were.
 
 With its session a broker's watches are gone, too. Once it is back a topic of which each broker
-leads a partition, and nobody else has any, is given another setting: all must go by it.
+leads a partition, and nobody else has any, is given another setting: all must go by it. So is one
+that all have replicas of, and then each of its partitions is led by another: who followed when it
+was changed must go by it, too.
 
 Two more such topics keep no more than a few kilobytes, or seconds. As no broker ends here, each has
 the time to look after its logs.
@@ -46,6 +48,8 @@ ROUND_MS = 7500
 BACK_MS = 1000
 """After it was let go, who was stopped has a session again, most often."""
 RESET, SIZED, TIMED = "reset", "sized", "timed"
+FOLLOWED = "followed"
+"""Of this one, too, the settings are changed."""
 FEW_BYTES = {**SHORT_SEGMENTS, "retention.bytes": "8192"}
 FEW_SECONDS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "retention.ms": "5000"}
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -58,6 +62,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
             Topic(name=name, assignment=spread(len(stage.nodes), stage.nodes, 1), configs=configs)
             for name, configs in ((RESET, {}), (SIZED, FEW_BYTES), (TIMED, FEW_SECONDS))
         ),
+        Topic(name=FOLLOWED, assignment=spread(len(stage.nodes), stage.nodes, 3)),
     ]
 
 
@@ -74,6 +79,16 @@ def _workloads(stage: Stage) -> Sequence[Role]:
                 "first_value": 3_000_000_000,
             },
         ),
+        Role(
+            role="producer",
+            process="producer-followed",
+            params={
+                "topics": {FOLLOWED: len(stage.nodes)},
+                "acks": -1,
+                "rate_per_s": 30.0,
+                "first_value": 4_000_000_000,
+            },
+        ),
     ]
 
 
@@ -82,6 +97,18 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries = [
         _altered("set", 50, "message.timestamp.type=CreateTime"),  # nobody has heard of any yet
         replace(_altered("reset", back_ms, *_texts(LOG_APPEND_TIME)), after="away-0"),
+        replace(
+            _altered(FOLLOWED, back_ms + 100, *_texts(LOG_APPEND_TIME), topic=FOLLOWED),
+            after="reset",
+        ),
+        Entry(
+            id="led-anew",
+            fault="move-leadership",
+            at_ms=back_ms + 500,
+            duration_ms=0,
+            after=FOLLOWED,
+            params={"partitions": f"{FOLLOWED}-*"},
+        ),
     ]
     for turn in rounds(profile, ROUND_MS):
         at_ms = turn * ROUND_MS + 300
@@ -111,13 +138,13 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
-def _altered(name: str, at_ms: int, *configs: str) -> Entry:
+def _altered(name: str, at_ms: int, *configs: str, topic: str = RESET) -> Entry:
     return Entry(
         id=name,
         fault="alter-topic",
         at_ms=at_ms,
         duration_ms=100,
-        params={"topic": RESET, "configs": list(configs)},
+        params={"topic": topic, "configs": list(configs)},
     )
 
 

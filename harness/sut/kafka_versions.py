@@ -138,6 +138,12 @@ def keeps_topic_ids_late(version: Version) -> bool:
     return (2, 8, 0) <= version < (3, 0, 0)
 
 
+def lets_who_stops_join(version: Version) -> bool:
+    """A controller takes a broker that is being stopped back into in-sync sets: until 3.3
+    (KIP-841)."""
+    return version < (3, 3, 0)
+
+
 def has_small_segments(version: Version) -> bool:
     """A topic's segments may be smaller than 1 MiB: until 4.0 (KIP-1030). Of the topic of offsets
     only its creation tells, and a cluster without it coordinates no group."""

@@ -27,6 +27,7 @@ from harness.sut.kafka_versions import (
     has_strict_min_isr,
     in_sync_sets_told_s,
     keeps_topic_ids_late,
+    lets_who_stops_join,
     newest_plain_fetch,
     takes_orders_by_request,
     takes_our_control_requests,
@@ -83,6 +84,10 @@ class KafkaZk:
     @property
     def topic_ids_late(self) -> bool:
         return keeps_topic_ids_late(self._version)
+
+    @property
+    def stopping_may_join(self) -> bool:
+        return lets_who_stops_join(self._version)
 
     @property
     def settled_s(self) -> float:

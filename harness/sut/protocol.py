@@ -248,6 +248,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def stopping_may_join(self) -> bool:
+        """Whether a broker that is being stopped may come back into sync."""
+        ...
+
+    @property
     def fetch_version(self) -> int:
         """Of the Fetch by which any replica's log can be read."""
         ...

@@ -5,7 +5,8 @@ position, one higher than whatever was ever asked for, whatever becomes of it (s
 the other which position is kept (``see``). So one is looked at while it waits to be kept, as long
 as that may take, and one that was refused is not asked for again: members wait for each answer, and
 clients' libraries try again, so that with them nobody sees what a coordinator says of a position
-that is not kept yet and never will be. Each question is a `group_step` row.
+that is not kept yet and never will be. One that is not raised any more (``raises_ms``) is what is
+left of its topic, should that be deleted. Each question is a `group_step` row.
 
 Once somebody has to be asked who coordinates the group (FindCoordinator): nobody does, in a cluster
 that has had no group before.
@@ -39,12 +40,14 @@ _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """``topic``: in whose partition 0 the position is; ``rate_per_s``: questions a second on each
-    connection."""
+    connection; ``raises_ms``: for so long it is raised, and only looked at from then on (None: as
+    long as the load goes on)."""
 
     group: str
     topic: str
     rate_per_s: float = 10.0
     timeout_ms: int = 5_000
+    raises_ms: int | None = None
 
 
 class _Asked(NamedTuple):
@@ -66,9 +69,13 @@ class GroupRiser(AskEach):
         """By node: the connection by which it is asked to keep the position."""
         self._is_found = False
         self._op = self._offset = 0
+        self._raises_ns = None if params.raises_ms is None else params.raises_ms * 1_000_000
+        self._raised_t: int | None = None
+        """When the first one was asked for."""
 
     def ask(self, channel: Channel) -> None:
-        step = RAISE if self._raisers.setdefault(channel.node, channel) is channel else SEE
+        raises = self._raisers.setdefault(channel.node, channel) is channel and self._goes_on()
+        step = RAISE if raises else SEE
         if not self._is_found:
             asked = _Asked(-1, time.monotonic_ns(), _FIND, -1)
             self._links.send(channel, self._frame(asked), asked)
@@ -78,6 +85,13 @@ class GroupRiser(AskEach):
         self._op += 1
         self.recorder.invoke("group_step", asked.op, asked.invoke_t, **self._about(channel, asked))
         self._links.send(channel, self._frame(asked), asked)
+
+    def _goes_on(self) -> bool:
+        now = time.monotonic_ns()
+        if self._is_found and self._raised_t is None:
+            self._raised_t = now
+        since = now - (now if self._raised_t is None else self._raised_t)
+        return self._raises_ns is None or since < self._raises_ns
 
     def _frame(self, asked: _Asked) -> bytes:
         request = request_class(*_APIS[asked.step])

@@ -23,7 +23,7 @@ LONG = Profile(name="x", chaos_s=60.0, warmup_s=1.0, rounds=1, says="")
 def test_everything_happens_under_the_flood(name: str, profile: Profile, seed: int) -> None:
     plan = SCENARIOS[name].plan(random.Random(seed), profile)
     (flood,) = [e for e in plan.entries if e.fault.startswith("flood")]
-    apart = ("rehearsal", "slow", "late", "away", "again")
+    apart = ("rehearsal", "slow", "late", "away", "again", "move-groups")
     others = [e for e in plan.entries if e is not flood and e.id not in apart]
     assert others
     for entry in others:
@@ -68,7 +68,7 @@ def test_who_names_the_deleted_topics_is_asked(profile: Profile) -> None:
     (reader,) = [r for r in scenario.workloads(stage) if r.role == "metadata-reader"]
     assert len(doomed) > 2
     (slow,) = [e for e in plan.entries if e.fault == "toxic"]
-    again, away, _, late = plan.entries[-4:]
+    again, away, _, late, moved = plan.entries[-5:]
     assert away.fault == DeleteTopicAway.name
     assert away.params["succeeded"]
     assert late.params["succeeded"]
@@ -82,7 +82,11 @@ def test_who_names_the_deleted_topics_is_asked(profile: Profile) -> None:
     # One is made again, and written to before and after; no later deletion reminds of who waits.
     assert again.fault == RecreateTopic.name
     assert again.at_ms < away.at_ms
-    assert late.at_ms == max(e.at_ms for e in plan.entries)
+    assert late.at_ms == max(e.at_ms for e in plan.entries if e is not moved)
+    # Nor does an election: another coordinates groups when it is gone, long after it was made anew.
+    assert (moved.fault, moved.after) == ("move-leadership", late.id)
+    assert moved.at_ms >= slow.at_ms + slow.duration_ms
+    assert moved.at_ms > again.at_ms + 5_000
     assert again.params["topic"] in {t.name for t in scenario.topics(stage)}
     writers = {
         t: r.role
@@ -98,8 +102,11 @@ def test_who_names_the_deleted_topics_is_asked(profile: Profile) -> None:
     (grown,) = [t for t in scenario.topics(stage) if t.name == growth.params["topic"]]
     writes = [r.params["topics"] for r in scenario.workloads(stage) if "acks" in r.params]
     assert {"grown": len(grown.assignment) + growth.params["partitions"]} in writes
-    (riser,) = [r for r in scenario.workloads(stage) if r.role == "group-riser"]
-    assert riser.params["topic"] == "again"
+    risers = [r for r in scenario.workloads(stage) if r.role == "group-riser"]
+    assert [r.params["topic"] for r in risers] == ["again"] * 2
+    # One of them raises no more when its topic is deleted.
+    (held_ms,) = [r.params["raises_ms"] for r in risers if "raises_ms" in r.params]
+    assert held_ms < again.at_ms
 
 
 def test_they_are_left_to_longer_profiles() -> None:

@@ -27,6 +27,8 @@ Violations, at the final read, when the cluster has come to rest:
   (`cut_while_fetching`);
 - ``cut-while-leading``: a broker cut its log while it led (`cut_while_fetching`);
 - ``cut-below-watermark``: a broker cut what it had said to be committed (`cut_below`);
+- ``high-watermark-forgotten``: a broker that began anew takes nothing for committed, and had
+  written down that something was (`forgotten`);
 - ``high-watermark-stuck``: the final leader's high watermark stays below its log's end although all
   replicas are in sync and have what it has: what is not committed then never will be;
 - ``epoch-never-committed``: a log has records of a leader epoch that ZooKeeper's log does not have;
@@ -62,6 +64,7 @@ from checkers.promises.replicas.ahead import TAKEN, judge_ahead
 from checkers.promises.replicas.cut_below import cut_below
 from checkers.promises.replicas.cut_in_sync import cut_in_sync
 from checkers.promises.replicas.cut_while_fetching import cut_while_fetching
+from checkers.promises.replicas.forgotten import BEGUN, forgotten
 from checkers.promises.replicas.kept_logs import Shrunk, kept_logs
 from checkers.promises.replicas.unread import unread
 
@@ -94,6 +97,8 @@ def check(history: History) -> Outcome:
     for one in kept.cut:
         _add(history, outcome, Found(one.key, _cut_too_far(one)))
     for found in (*cut_in_sync(history), *cut_while_fetching(history), *cut_below(history)):
+        _add(history, outcome, found)
+    for found in forgotten(history, outcome):
         _add(history, outcome, found)
     for beyond in _beyond_end(history):
         outcome.add(beyond)
@@ -277,6 +282,7 @@ PROMISE: Final = Promise(
         "cut-while-fetching": "Who has begun to fetch cuts nothing in that leader epoch.",
         "cut-while-leading": "Who leads cuts nothing.",
         "cut-below-watermark": "Nobody cuts what it called committed.",
+        "high-watermark-forgotten": "Who begins anew has the high watermark that it wrote down.",
         "high-watermark-stuck": "At rest, what all replicas have is committed.",
         "epoch-never-committed": "Logs have records of committed leader epochs only.",
         "epochs-out-of-order": "Along a log leader epochs only grow.",
@@ -286,6 +292,7 @@ PROMISE: Final = Promise(
         FOLLOWERS: "read to their ends",
         "offsets": "below what was committed, in any log",
         ENDS: "as brokers took up roles, and in the end",
+        BEGUN: "by partition, of brokers that had written one down",
         TAKEN: "of brokers that took up roles in a leader epoch, two of the in-sync set among them",
     },
     unknown_when=(
@@ -297,6 +304,7 @@ PROMISE: Final = Promise(
         "what differed and agreed again before the end",
         "high watermarks with which leader epochs began, of topics that were made again",
         "ends and high watermarks that a broker does not tell as it takes up a role",
+        "high watermarks with which brokers begin anew, and that are not 0",
     ),
     timed=frozenset({"high-watermark-behind", "high-watermark-stuck"}),
     check=check,

@@ -263,6 +263,63 @@ def test_who_was_relieved_goes(spark: Any) -> None:
     assert told == {name: n for name, (_, n) in STAYED.items()}
 
 
+def joined(
+    *states: tuple[float, int, tuple[int, ...]], partition: int = 0, may: bool = False
+) -> Cluster:
+    """Another leads when broker 1 is stopped at 10 s; then states (s, leader, in sync) follow, and
+    its registration goes at 12 s."""
+    cluster = Cluster()
+    facts = {**cluster.run["arms"][ARM], "stopping_may_join": may}
+    cluster.run = {**cluster.run, "arms": {ARM: facts}}
+    first = {"what": "state", "step": "created", "partition": 1}
+    cluster.zk(310, leader=2, isr=[1, 2, 3], **first)
+    cluster.fault("stop", 9.9 * S, 14 * S)
+    cluster.node(10 * S, 1, "stop")
+    for t, leader, isr in sorted([*states, (12, None, ())], key=lambda state: state[0]):
+        if leader is None:
+            cluster.zk(t * S, "broker", "removed", node=1)
+            continue
+        cluster.zk(t * S, "state", "set", leader=leader, isr=list(isr), partition=partition)
+        if t == states[0][0]:
+            cluster.zk(t * S + 50, "state", "set", leader=2, isr=[2, 3], partition=1 - partition)
+    cluster.node(12.1 * S, 1, "stopped", graceful=True)
+    cluster.node(14 * S, 1, "start")
+    return cluster
+
+
+HANDED_OVER = (10.1, 2, (2, 3))
+JOINED = {
+    "where it had led": (joined(HANDED_OVER, (10.5, 2, (2, 3, 1))), 1),
+    "where it had followed": (
+        joined((10.1, 2, (2, 3)), (10.5, 2, (2, 3, 1)), partition=1),
+        1,
+    ),
+    "again and again": (
+        joined(HANDED_OVER, (10.5, 2, (2, 3, 1)), (10.6, 2, (2, 3)), (10.7, 2, (2, 3, 1))),
+        1,
+    ),
+    "with an election": (joined(HANDED_OVER, (10.5, 3, (3, 1))), 1),
+    "another comes back": (joined((10.1, 2, (2,)), (10.5, 2, (2, 3))), 0),
+    "it stays out": (joined(HANDED_OVER, (10.5, 3, (2, 3))), 0),
+    "its controller does not know yet": (
+        joined((10.1, 1, (1, 2)), (10.5, 1, (1, 2, 3)), (10.9, 2, (2, 3))),
+        0,
+    ),
+    "it lagged before it was relieved": (
+        joined((10.1, 2, (2, 3)), (10.2, 2, (1, 2, 3)), partition=1),
+        1,
+    ),
+    "once it is gone": (joined(HANDED_OVER, (13, 2, (2, 3, 1))), 0),
+    "an old release": (joined(HANDED_OVER, (10.5, 2, (2, 3, 1)), may=True), 0),
+}
+
+
+def test_who_is_being_stopped_stays_out_of_sync(spark: Any) -> None:
+    found = judged_together(spark, check, {name: story for name, (story, _) in JOINED.items()})
+    told = {name: rules.get("joined-while-stopping", 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in JOINED.items()}
+
+
 def test_what_was_judged_is_counted_and_the_rest_is_named(spark: Any) -> None:
     outcome = check(Cluster().stop(handed=True).history(spark))
     assert outcome.evidence == {

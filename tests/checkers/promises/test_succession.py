@@ -10,7 +10,7 @@ import pytest
 from checkers.facts.in_sync_writes import LEADERS
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
-from checkers.promises.succession import check
+from checkers.promises.succession import LIVED_ON, check
 from tests.checkers.together import Asks, apart, judging
 
 
@@ -343,3 +343,69 @@ def test_who_sends_was_elected(story: Any, how: str, broken: int) -> Asks:
               api="LEADER_AND_ISR")  # fmt: skip
     asked = apart(story) if how == "in another's epoch" else story
     assert (yield asked).counts.get("sent-out-of-office", 0) == broken
+
+
+def succeeded(story: Any, *, resigned: float | None = None, **more: Any) -> Any:
+    """Broker 1 is succeeded by 2 at 2 s; all is healed at 10 s, and the load goes on to 20 s."""
+    at = {"topic": None, "partition": None, "error_ns": 1_000_000}
+    for zxid, (t, node, epoch) in enumerate(((10, 1, 4), (2_000, 2, 5)), 5):
+        elect(story, t, node, epoch)
+        story.rows["controller"][-1] |= {"boot": 1, "t": int(t * 1_000_000)}
+        story.add("zk_write", t, what="controller", step="created", zxid=zxid, node=node, **at)
+        raised = {"what": "controller_epoch", "step": "set", "controller_epoch": epoch}
+        story.add("zk_write", t, zxid=zxid, **raised, **at)
+    if resigned is not None:
+        own = {"node": 1, "boot": 1, "controller_epoch": 4, **more}
+        story.add("controller", resigned, event="resigned", **own)
+    story.add("phase", 10_000, name="heal", event="end")
+    story.add("phase", 20_000, name="quiesce", event="begin")
+    for node in (1, 2, 3):
+        story.add("final_state", 21_000, what="node", node=node, running=True)
+    decide(story, 100, 0, 4)
+    return story
+
+
+def ended(story: Any, t: float, event: str) -> Any:
+    succeeded(story).add("node_event", t, node=1, event=event)
+    return story
+
+
+RESIGNS: dict[str, tuple[Any, int, int]] = {
+    "at once": (lambda s: succeeded(s, resigned=2_100), 0, 1),
+    "before its successor is elected": (lambda s: succeeded(s, resigned=1_900), 0, 1),
+    "late": (lambda s: succeeded(s, resigned=19_000), 0, 1),
+    "never": (succeeded, 1, 1),
+    "as it is stopped in the end": (lambda s: succeeded(s, resigned=22_000), 1, 1),
+    "from another office": (lambda s: succeeded(s, resigned=2_100, controller_epoch=3), 1, 1),
+    "in another life": (lambda s: succeeded(s, resigned=2_100, boot=2), 1, 1),
+    "another one": (lambda s: succeeded(s, resigned=2_100, node=3), 1, 1),
+    "never, but is resumed": (lambda s: ended(s, 9_000, "resume"), 1, 1),
+    "killed": (lambda s: ended(s, 1_500, "kill"), 0, 0),
+    "stopped after a while": (lambda s: ended(s, 15_000, "stop"), 0, 0),
+    "stopped in the end": (lambda s: ended(s, 22_000, "stop"), 1, 1),
+}
+
+
+@pytest.mark.parametrize("how", RESIGNS)
+@judging(check)
+def test_who_is_succeeded_resigns(story: Any, how: str) -> Asks:
+    tell, broken, seen = RESIGNS[how]
+    outcome = yield tell(story)
+    assert outcome.counts.get("never-resigned", 0) == broken
+    assert outcome.evidence[story.arm, 0, LIVED_ON] == seen
+
+
+@judging(check)
+def test_who_was_looked_at_for_a_moment_may_not_have_heard(story: Any) -> Asks:
+    succeeded(story)
+    story.rows["phase"][-1]["t"] = 14_900_000_000
+    outcome = yield story
+    assert "never-resigned" not in outcome.counts
+    assert not outcome.evidence[story.arm, 0, LIVED_ON]
+
+
+@judging(check)
+def test_without_zookeeper_nobody_says_so(story: Any) -> Asks:
+    succeeded(story)
+    del story.rows["zk_write"]
+    assert "never-resigned" not in (yield story).counts

@@ -116,6 +116,13 @@ def test_who_keeps_topic_ids_late(name: str, late: bool) -> None:
     assert sut.topic_ids_late is late
 
 
+@pytest.mark.parametrize(("release", "may"), [("3.2.3", True), ("3.3.0", False), ("3.9.2", False)])
+def test_who_lets_brokers_join_that_are_being_stopped(release: str, may: bool) -> None:
+    sut = registry.get(f"kafka-zk@{release}")
+    assert isinstance(sut, HasOldReleases)
+    assert sut.stopping_may_join is may
+
+
 def test_without_a_release_a_system_is_what_it_was() -> None:
     assert registry.get("kafka-zk").name == "kafka-zk"
     assert Capability.CONTROL_REQUESTS in registry.get("kafka-zk").capabilities

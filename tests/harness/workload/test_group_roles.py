@@ -105,6 +105,26 @@ def test_a_position_is_raised_by_one_and_looked_at_by_another(
     assert {(g, member) for _, g, member in mini.commits} == {(-1, "")}
 
 
+def test_a_position_is_looked_at_when_it_is_not_raised_any_more(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("group-riser", group="g", topic="t", rate_per_s=100, raises_ms=300)
+
+    def seen() -> list[int]:
+        """By op, since it was raised for the last time."""
+        steps = done(rows(plan.output))
+        last = max((r["op"] for r in steps if r["step"] == "raise"), default=2**62)
+        return [r["op"] for r in steps if r["step"] == "see" and r["op"] > last]
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(seen()) > 60)
+        workload.stop()
+    found = done(sound(rows(plan.output)))
+    assert any(r["step"] == "raise" and r["type"] == "ok" for r in found)
+    assert len({r["node"] for r in found if r["op"] in seen()}) == 2
+
+
 def test_of_two_members_one_waits_for_what_it_is_given(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:

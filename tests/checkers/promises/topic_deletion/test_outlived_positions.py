@@ -37,6 +37,18 @@ def story() -> Story:
     return told
 
 
+def moved(told: Story, t: float, to: int = 2) -> None:
+    """From node 1, which had coordinated all groups."""
+    for at, leader, epoch in ((0, 1, 4), (t, to, 5)):
+        told.commit(at, leader, epoch, topic="__consumer_offsets", partition=0)
+
+
+def next_tells(told: Story, offset: int = 7, *, t: float = STOPPED + 5_100, **more: Any) -> None:
+    """The next coordinator, which took over then, is asked a few seconds later."""
+    moved(told, t)
+    step(told, t + 3_000, "see", offset, **{"node": 2, **more})
+
+
 CASES: dict[str, tuple[Callable[[Story], Any], int, int]] = {
     "told of none": (lambda s: step(s, GONE + 100, "see", -1), 0, 1),
     "told as before": (lambda s: step(s, GONE + 100, "see", 7), 1, 1),
@@ -58,6 +70,24 @@ CASES: dict[str, tuple[Callable[[Story], Any], int, int]] = {
     ),
     "told by another, who coordinates it by now": (
         lambda s: step(s, GONE + 100, "see", 7, node=2),
+        *(0, 0),
+    ),
+    "told by the next coordinator": (next_tells, 1, 1),
+    "told by the next, as of its namesake": (
+        lambda s: (step(s, GONE + 200, "raise", 9), next_tells(s, 9)),
+        *(0, 1),
+    ),
+    "the next tells of none": (lambda s: next_tells(s, -1), 0, 1),
+    "the next took over soon": (lambda s: next_tells(s, t=STOPPED + 4_900), 0, 0),
+    "the next took over as the topic was deleted": (
+        lambda s: next_tells(s, t=ASKED - 100),
+        *(0, 0),
+    ),
+    "groups have several coordinators": (
+        lambda s: (
+            next_tells(s),
+            s.commit(0, 3, 1, topic="__consumer_offsets", partition=1),
+        ),
         *(0, 0),
     ),
     "refused": (lambda s: step(s, GONE + 100, "see", -1, type="fail", error=16), 0, 0),
