@@ -54,26 +54,27 @@ if sys.argv[1] == "asked for":
     context = spark.session().sparkContext
     assert context.parallelize(range(3)).mapPartitions(list).count() == 3  # by Python workers
 spark.end()
-from pyspark import SparkContext
-print(SparkContext._gateway.proc.returncode is not None)
 spark.end()
 print(len(logging.getLogger().filters))
 """
 
 
 @pytest.mark.parametrize("then", ["asked for", "not asked for"])
-def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
-    """Whatever it is at. What cannot be told it any more is not logged, nor an interruption, by a
-    filter each, and who listened to its workers says nothing of its end."""
+def test_one_that_was_started_ahead_is_used_and_ended(then: str, tmp_path: Path) -> None:
+    """Whatever it is at, also while it starts. What cannot be told it any more is not logged, nor
+    an interruption, by a filter each, and who listened to its workers says nothing of its end."""
     done = subprocess.run(
         [sys.executable, "-c", AHEAD, then],
         cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=300,
         check=True,
     )
-    assert done.stdout.splitlines() == ["True", "2"]
+    assert done.stdout.splitlines() == ["2"]
+    assert not _that_use(tmp_path)
+    assert not list(tmp_path.iterdir())
     assert "Traceback" not in done.stderr
     for greeting in ("log4j", "log level", " WARN "):
         assert greeting not in done.stderr  # what goes wrong is not to be searched for
