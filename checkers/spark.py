@@ -26,21 +26,20 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from checkers import sail
 from checkers.class_archive import NOTHING_OF_ARCHIVES, archive_path
+from checkers.jvm import END_S, end_in_order, kill, kill_starting, not_in_vain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,8 +47,7 @@ if TYPE_CHECKING:
 
 SMALL_ROWS: Final = 1_500_000
 """Up to so many rows, planning and compiling cost more than the rows."""
-_END_S: Final = 20.0
-_LOOK_S: Final = 0.005
+_SOON_S: Final = 0.1
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_MEMORY: Final = "2g"
 
@@ -144,20 +142,24 @@ def session(
         _launch(settings if chosen is None else {"spark.master": chosen, **settings})
         return builder.getOrCreate()
 
+    logging.getLogger().addFilter(_not_interrupted)
+    # What it raises it logs as well; interrupted, it speaks on to the JVM and logs that, too.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
         # Not in the main thread: there Spark takes SIGINT over, to speak to a JVM in the midst of
         # what is being said to it.
-        with _signals_later(), ThreadPoolExecutor(1, "spark-session") as apart:
-            spark: SparkSession = apart.submit(begun).result()
+        with _signals_later() as came, ThreadPoolExecutor(1, "spark-session") as apart:
+            starting = apart.submit(begun)
+            while wait([starting], _SOON_S).not_done:
+                if came and _files:
+                    kill_starting()
+            spark: SparkSession = starting.result()
     except PySparkRuntimeError as error:
         raise SparkFailed(
             f"Spark does not start ({error}); what it said is above; "
             "mend it: `java -version` (or that of $JAVA_HOME) must say 17 or newer, and "
             f"{memory or DEFAULT_MEMORY} of memory be free"
         ) from None
-    logging.getLogger().addFilter(_not_interrupted)
-    # What it raises it logs as well; interrupted, it speaks on to the JVM and logs that, too.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     spark.sparkContext.setLogLevel("ERROR")
     _remember(spark)
     jvm: Any = spark._jvm
@@ -276,18 +278,18 @@ def _packed() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _signals_later() -> Iterator[None]:
-    """Signals that end a process are delivered afterwards: until a JVM that is being started is
-    known nobody could end it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def _signals_later() -> Iterator[list[int]]:
+    """Signals that end a process are delivered afterwards, and until then those that came: a JVM
+    that is being started is to end first."""
     came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
     before: dict[int, Any] = {
         n: signal.signal(n, lambda number, _: came.append(number)) for n in _ENDING
     }
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -333,70 +335,34 @@ def _not_interrupted(record: logging.LogRecord) -> bool:
     return record.msg != "KeyboardInterrupt while sending command."
 
 
-def _not_in_vain(record: logging.LogRecord) -> bool:
-    """The same of finalizers of a JVM's objects that speak to it when it has gone."""
-    return record.msg != "Exception while sending command."
-
-
 def end() -> None:
     """End Spark's JVM, whatever it is at, and return when it is gone, with its workers and its
     files. Safe to repeat, and where none was started; the process cannot start another.
 
-    One that has the cores of this machine, and all its files in a folder of ours, is killed: it
-    only judges, and has nothing to lose. What ends in order tells of all that it could not go on
-    with. A cluster is left in order.
+    One that has the cores of this machine, and all its files in a folder of ours, is killed, also
+    while it is being started: it only judges, and has nothing to lose. What ends in order tells of
+    all that it could not go on with. A cluster is left in order.
     """
     from pyspark import SparkContext
 
-    _started()
+    if _ahead is not None and _ahead is not threading.current_thread():
+        while not _is_there.wait(_SOON_S):
+            if _files:
+                kill_starting()
     jvm = getattr(SparkContext._gateway, "proc", None)
     if jvm is not None:  # else none, or spark-submit's
-        logging.getLogger().addFilter(_not_in_vain)  # the same again is no second one
+        logging.getLogger().addFilter(not_in_vain)  # the same again is no second one
         listener: Any = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
         if listener is not None:  # it reads from the JVM, and tells of its end with a traceback
             listener.handle_error = lambda *_: None
         if not _files:
-            _end_in_order(jvm)
-        _kill(jvm)
+            end_in_order(jvm)
+        kill(jvm)
     sail.end()
     if _ahead is not None:
-        _ahead.join(_END_S)  # it takes its files away
+        _ahead.join(END_S)  # it takes its files away
     while _files:
         shutil.rmtree(_files.pop(), ignore_errors=True)
-
-
-def _end_in_order(jvm: subprocess.Popen[bytes]) -> None:
-    assert jvm.stdin is not None
-    with contextlib.suppress(OSError):
-        jvm.stdin.close()  # it ends when nobody speaks to it any more
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        jvm.wait(_END_S)
-
-
-def _kill(jvm: subprocess.Popen[bytes]) -> None:
-    """With the workers that it began: they stay in its session."""
-    deadline = time.monotonic() + _END_S
-    while (there := _of_session(jvm.pid)) and time.monotonic() < deadline:
-        for pid in there:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        jvm.poll()
-        time.sleep(_LOOK_S)
-    jvm.kill()
-    jvm.wait()
-
-
-def _of_session(session: int) -> list[int]:
-    """Processes that run in it."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, _, its = path.read_text().rpartition(")")[2].split()[:4]
-        except OSError:
-            continue  # it has ended
-        if int(its) == session and state != "Z":
-            found.append(int(path.parent.name))
-    return found
 
 
 def connected(spark: SparkSession) -> bool:

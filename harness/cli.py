@@ -182,9 +182,9 @@ def run(
             try:
                 outcomes.append(play(SCENARIOS[name], settings, progress))
             except Skipped as why:
-                typer.echo(f"skipped {why}")
+                progress.say(f"skipped {why}")
             except Stopped as stopped:
-                typer.echo(f"kept: {stopped.folder}")
+                progress.say(f"kept: {stopped.folder}")
                 raise
     for line in summarise(outcomes):
         typer.echo(line)

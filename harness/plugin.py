@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -230,6 +230,14 @@ def play(
             pytest.fail(f"{outcome.verdict}:\n{reasons}\n  report: {report}", pytrace=False)
 
     return play_scenario
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
+    """Once all was played, its outcome is told, whatever comes."""
+    done = yield
+    interrupts.settle()
+    return done
 
 
 @pytest.hookimpl(trylast=True)

@@ -39,6 +39,7 @@ from harness.cluster.rest import Rest, in_words
 from harness.cluster.shown import shown_to_clients
 from harness.disk import remove_flood_logs
 from harness.history.served import Served
+from harness.history.served import in_words as needed
 from harness.interrupts import check, interruptible, pending, uninterrupted
 from harness.runtime.protocol import Runtime, SetupError
 from harness.scenarios.base import Role, Scenario, Stage
@@ -249,7 +250,7 @@ class TrialRunner:
         while True:
             at_rest = rest.read()
             waiting = [] if at_rest else [in_words(rest.lacking)]
-            waiting += [f"not served: {need}" for need in served.waiting()]
+            waiting += [f"not served: {needed(need)}" for need in served.waiting()]
             if not waiting:
                 return
             if time.monotonic() > deadline:

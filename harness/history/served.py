@@ -84,6 +84,15 @@ def needs(workload: Mapping[str, Any]) -> Iterable[Need]:
         yield from (("answer", node, process) for node in workload.get("nodes", ()))
 
 
+def in_words(need: Need) -> str:
+    match need:
+        case ("answer", node, process):
+            return f"{process} by broker {node}"
+        case (what, topic, partition, process):
+            return f"{process} ({what}) at {topic}-{partition}"
+    raise ValueError(need)
+
+
 def told_by(process: str, row: Mapping[str, Any]) -> Iterable[Need]:
     """Which needs a live row says are met."""
     succeeded = row.get("type") == "ok"

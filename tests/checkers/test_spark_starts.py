@@ -30,14 +30,11 @@ except Exception as error:
 
 
 def test_a_java_that_does_not_start_is_a_refusal(tmp_path: Path) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'Error: could not reserve enough space' >&2\nexit 1\n")
-    java.chmod(0o755)
+    home = _java(tmp_path, "echo 'Error: could not reserve enough space' >&2; exit 1")
     done = subprocess.run(
         [sys.executable, "-c", CODE],
         cwd=ROOT,
-        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        env={**os.environ, "JAVA_HOME": str(home)},
         capture_output=True,
         text=True,
         timeout=300,
@@ -57,27 +54,27 @@ if sys.argv[1] == "asked for":
     context = spark.session().sparkContext
     assert context.parallelize(range(3)).mapPartitions(list).count() == 3  # by Python workers
 spark.end()
-from pyspark import SparkContext
-print(SparkContext._gateway.proc.returncode is not None)
 spark.end()
 print(len(logging.getLogger().filters))
 """
 
 
 @pytest.mark.parametrize("then", ["asked for", "not asked for"])
-def test_one_that_was_started_ahead_is_used_and_ended(then: str) -> None:
-    """Whatever it is at. What cannot be told it any more is not logged, nor an interruption, by a
-    filter each, and who listened to its workers says nothing of its end."""
+def test_one_that_was_started_ahead_is_used_and_ended(then: str, tmp_path: Path) -> None:
+    """Whatever it is at, also while it starts. What cannot be told it any more is not logged, nor
+    an interruption, by a filter each, and who listened to its workers says nothing of its end."""
     done = subprocess.run(
         [sys.executable, "-c", AHEAD, then],
         cwd=ROOT,
-        env={**os.environ, "BIPLANE_SPARK_MASTER": "local[2]"},
+        env={**os.environ, "TMPDIR": str(tmp_path), "BIPLANE_SPARK_MASTER": "local[2]"},
         capture_output=True,
         text=True,
         timeout=300,
         check=True,
     )
-    assert done.stdout.splitlines() == ["True", "2"]
+    assert done.stdout.splitlines() == ["2"]
+    assert not _that_use(tmp_path)
+    assert not list(tmp_path.iterdir())
     assert "Traceback" not in done.stderr
     for greeting in ("log4j", "log level", " WARN "):
         assert greeting not in done.stderr  # what goes wrong is not to be searched for
@@ -172,6 +169,64 @@ def test_a_signal_in_the_midst_of_a_job_is_told_of_once(tmp_path: Path) -> None:
     assert [line.split(":")[:2] for line in said] == [["biplane", " SIGTERM"]]
     assert not list(tmp_path.iterdir())
     assert not _that_use(tmp_path)
+
+
+NEVER_UP = """
+import os, signal, sys, threading, time
+from checkers import spark
+from harness import interrupts
+begun = os.environ["BEGUN"]
+def stop():
+    while not os.path.exists(begun):
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGTERM)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+interrupts.install()
+threading.Thread(target=stop).start()
+if sys.argv[1] == "ahead":
+    spark.start_ahead()
+try:
+    if sys.argv[1] == "ahead":
+        threading.Event().wait()
+    spark.session()
+except KeyboardInterrupt:
+    print("interrupted")
+spark.end()
+"""
+
+
+@pytest.mark.parametrize("by", ["ahead", "whoever needs it"])
+def test_a_signal_while_it_starts_does_not_wait_for_it(by: str, tmp_path: Path) -> None:
+    """On a busy machine that is half a minute; this one would never come up."""
+    begun, temporary = tmp_path / "begun", tmp_path / "tmp"
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", NEVER_UP, by],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "JAVA_HOME": str(_java(tmp_path, f"touch {begun}; exec sleep 1000")),
+            "TMPDIR": str(temporary),
+            "BEGUN": str(begun),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["interrupted"]
+    said = [line for line in done.stderr.splitlines() if line]
+    assert [line.split(":")[:2] for line in said] == [["biplane", " SIGTERM"]]
+    assert not list(temporary.iterdir())
+    assert not _that_use(temporary)
+
+
+def _java(home: Path, does: str) -> Path:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\n{does}\n")
+    java.chmod(0o755)
+    return home
 
 
 ABANDONED = """

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness import cli_options
 from harness.cli import command
+from harness.run import Stopped
 from harness.studies.kept import merged
 from harness.studies.ledger import Entry, Play
 
@@ -230,6 +234,33 @@ def test_ctrl_c_is_an_unknown_and_says_that_the_history_is_kept(
     code, _, err = biplane("run", "zombie-controller")
     assert code == 2
     assert err.splitlines()[-1] == "biplane: stopped; what was recorded is kept"
+
+
+def test_on_a_terminal_what_is_kept_is_told_on_a_line_of_its_own(
+    biplane: Biplane, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where a line stands that shows how far the run is."""
+    terminal, its_end = pty.openpty()
+    read = b""
+
+    def interrupted(_: object, __: object, progress: Callable[[str, str], None]) -> None:
+        nonlocal read
+        progress("zombie-controller", "checking in Spark")
+        while b"checking in Spark" not in read:
+            read += os.read(terminal, 4096)
+        raise Stopped(tmp_path)
+
+    monkeypatch.setattr("harness.run.run", interrupted)
+    monkeypatch.setenv("TERM", "xterm")
+    with open(its_end, "w") as stream:
+        monkeypatch.setattr("sys.stdout", stream)
+        assert biplane("run", "zombie-controller")[0] == 2
+        while b"kept: " not in read:
+            read += os.read(terminal, 4096)
+    os.close(terminal)
+    without_codes = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", read)
+    (line,) = [line for line in re.split(rb"[\r\n]", without_codes) if b"kept: " in line]
+    assert line.startswith(b"kept: ")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checkers.history.run_info import RunInfo
-from harness.history.served import Served
+from harness.history.served import Served, in_words
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import Stage
 from harness.settings import PROFILES
@@ -37,6 +37,7 @@ def test_a_producer_waits_for_each_of_its_partitions(tmp_path: Path) -> None:
     assert len(served.waiting()) == 2  # what was before does not count
     write(tmp_path, "p", produce(0, "invoke"), produce(0, "info"), produce(1))
     assert served.waiting() == [("produce", "t", 0, "p")]
+    assert in_words(served.waiting()[0]) == "p (produce) at t-0"
     write(tmp_path, "p", json.dumps(produce(0)))  # not yet a whole line
     assert served.waiting()
     write(tmp_path, "p", "\n")
@@ -61,6 +62,7 @@ def test_an_error_is_an_answer_and_a_lost_connection_is_none(tmp_path: Path) -> 
     write(tmp_path, "r", {"f": "metadata", "type": "info", "node": 2, "failure": "timeout"},
           {"f": "metadata", "type": "fail", "node": 1, "error": 3}, "no json\n")  # fmt: skip
     assert served.waiting() == [("answer", 2, "r")]
+    assert in_words(served.waiting()[0]) == "r by broker 2"
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))

@@ -6,7 +6,8 @@ They are read as a flood sets in and before it ends (`plane_metric`); what they 
 follows from what the harness itself asked of the broker, on the one plane and not on the other:
 
 - the flood holds more connections than the data plane's queue has places, each with a request under
-  way: the queue is long (RequestQueueSize) and its handlers hardly wait (RequestHandlerAvgIdle).
+  way: the queue is long (RequestQueueSize, at one of the readings) and its handlers hardly wait
+  (RequestHandlerAvgIdle).
   Of its network threads only those of one listener have more to do; but all together they wait no
   more than those of a control plane that is hardly asked (NetworkProcessorAvgIdle);
 - the control plane's one handler and one network thread were busy for no longer than those waited
@@ -181,12 +182,14 @@ Said = Iterator[tuple[str, str]]
 def _data(flood: Flood, told: list[Told]) -> Said:
     first, last = told[0], told[-1]
     places = flood.queue_places or 0
-    size = last.of("name=RequestQueueSize")
+    # For a moment it may be empty: where whoever floods has no core, the broker catches up.
+    sizes = [size for one in told if (size := one.of("name=RequestQueueSize")) is not None]
     held = flood.fewest_connections()
-    if size is not None and size < _QUEUED * places:
+    if sizes and max(sizes) < _QUEUED * places:
         yield (
             "name=RequestQueueSize",
-            f"{size:.0f}, while {held} connections were kept waiting for {places} places",
+            f"{max(sizes):.0f} at most, while {held} connections were kept waiting for {places} "
+            "places",
         )
     name, idle = _handlers("", first, last)
     if idle is not None and idle > SLACK:

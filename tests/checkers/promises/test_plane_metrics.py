@@ -43,11 +43,13 @@ def told(
     toxic: bool = False,
     connections: int = 640,
     until: float = 19_900,
+    long_at_first: bool = False,
     **changed: float,
 ) -> Story:
     """640 connections and 500 answers a second, from 10 to 20 s; a probe of the control plane every
     250 ms, answered in 3 ms. ``changed``: what the second reading says otherwise, by the part of
-    its name that is unique; ``until``: when it was made (ms)."""
+    its name that is unique; ``until``: when it was made (ms); ``long_at_first``: the data plane's
+    queue was long already when the first one was made."""
     story = Story()
     story.run["arms"][story.arm]["planes"] = planes
     story.add("controller", 0, node=controller, event="elected", controller_epoch=1)
@@ -68,6 +70,8 @@ def told(
         story.add("probe", sent + 3, process="prober", node=2, plane=plane, **probe)
     for second, t in ((False, 10_050), (True, until)):
         values = metrics(second)
+        if long_at_first and not second:
+            values[f"{NETWORK}RequestChannel,name=RequestQueueSize", "Value"] = 499
         for part, value in changed.items() if second else ():
             (key,) = (
                 key for key in values if part in f"{key[0]},".replace("=", "").replace(",", "")
@@ -103,6 +107,7 @@ LAWFUL: dict[str, dict[str, Any]] = {
     "one waits": {"nameControlPlaneRequestQueue": 1, "until": 19_852},
     "one plane": {"planes": "single"},
     "a queue that was just being emptied": {"nameRequestQueueSize": 100},
+    "a queue that was empty for a moment": {"nameRequestQueueSize": 0, "long_at_first": True},
     "network threads of other listeners": {"nameNetworkProcessor": 0.72},
     "a busy machine": {"nameControlPlaneRequestHandler": 36e9, "nameControlPlaneNetwork": 0.6},
     "the last ones are counted late": {"requestLeaderAndIsrversion7": 3 + 38},

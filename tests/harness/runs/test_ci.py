@@ -20,32 +20,31 @@ ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """`pytest harness/` with what a CI asks for, over scenarios that end at once."""
-    home = tmp_path_factory.mktemp("ci")
-    names = ["request-flood", BROKEN, UNSURE, CRASHES, SKIPPED]
-    done = subprocess.run(
+def played(
+    home: Path, names: list[str], *options: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "harness/", "-p", "no:cacheprovider"),
-            *(
-                "-p",
-                "no:hypothesispytest",
-                "-p",
-                "tests.harness.runs.played",
-                "-k",
-                " or ".join(names),
-            ),
-            *(f"--junitxml={home / 'junit.xml'}", f"--artifacts={home / 'artifacts'}"),
+            *("-p", "no:hypothesispytest", "-p", "tests.harness.runs.played", *options),
+            *("-k", " or ".join(names), f"--artifacts={home / 'artifacts'}"),
             *(f"--store={home / 'store'}", "--seed=7"),
         ],
         cwd=ROOT,
-        env={**os.environ, "GITHUB_STEP_SUMMARY": str(home / "summary.md")},
+        env={**os.environ, "GITHUB_STEP_SUMMARY": str(home / "summary.md"), **env},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """`pytest harness/` with what a CI asks for, over scenarios that end at once."""
+    home = tmp_path_factory.mktemp("ci")
+    names = ["request-flood", BROKEN, UNSURE, CRASHES, SKIPPED]
+    done = played(home, names, f"--junitxml={home / 'junit.xml'}")
     suite = ElementTree.parse(home / "junit.xml").getroot()
     cases = {
         str(case.get("name")).partition("[")[2].rstrip("]"): case for case in suite.iter("testcase")
@@ -59,6 +58,20 @@ def properties(case: ElementTree.Element) -> dict[str, str]:
 
 def test_the_worst_exit_code_wins(session: Any) -> None:
     assert session.done.returncode == 1, session.done.stdout + session.done.stderr
+
+
+@pytest.mark.parametrize(("step", "code"), [("told", 0), ("played", 2)])
+def test_a_signal_while_the_outcome_is_told_changes_nothing(
+    step: str, code: int, tmp_path: Path
+) -> None:
+    """The twin: one that comes while a scenario is being played ends it."""
+    more = ("-p", "tests.harness.runs.interrupted")
+    done = played(tmp_path, ["request-flood"], *more, BIPLANE_INTERRUPTED=step)
+    told = done.stdout + done.stderr
+    assert done.returncode == code, told
+    assert ("biplane: SIGTERM" in told) == (step == "played")
+    assert (tmp_path / "summary.md").exists() == (step == "told")
+    assert "Traceback" not in told
 
 
 def test_nothing_is_warned_of(session: Any) -> None:
