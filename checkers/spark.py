@@ -116,6 +116,8 @@ def session(
     from pyspark.sql import SparkSession
 
     _started()
+    if not sail.judges():  # whoever began this process may have said so of itself
+        os.environ.pop(sail.CLIENT, None)
     active = SparkSession.getActiveSession()
     if active is not None:
         return active

@@ -119,6 +119,19 @@ def test_a_deadline_ends_it(spark: Any, tmp_path: Path) -> None:
     assert check_run(tmp_path / "run", spark=spark)["verdict"] == "valid", "and the next is judged"
 
 
+SPARKS = """
+from checkers import spark
+own = spark.session("local[1]")
+print(spark.name_of(own), own.range(3).count())
+spark.end()
+"""
+
+
+def test_it_is_not_the_engine_of_what_its_process_starts() -> None:
+    done = python(SPARKS, **{sail.CLIENT: "1"})
+    assert re.fullmatch(r"Spark [0-9.]+ 3\n", done.stdout), done.stderr
+
+
 NOT_ANSWERED = """
 import sys
 from checkers import check

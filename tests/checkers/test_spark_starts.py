@@ -208,6 +208,7 @@ def test_a_signal_while_it_starts_does_not_wait_for_it(by: str, tmp_path: Path) 
             "JAVA_HOME": str(_java(tmp_path, f"touch {begun}; exec sleep 1000")),
             "TMPDIR": str(temporary),
             "BEGUN": str(begun),
+            "BIPLANE_SPARK_MASTER": "local[2]",
         },
         capture_output=True,
         text=True,
