@@ -64,6 +64,9 @@ _OF_SESSIONS: Final = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+_UNTRACED: Final = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
+"""Else each column that is made tells the line of Python that made it: half of all that is said to
+a JVM. A process asks for it once, of whichever engine it has first."""
 CONNECT: Final = "sc://"
 """How a server of Spark Connect is named."""
 _CONNECT_PORT: Final = 15_002
@@ -198,7 +201,7 @@ def engine(master: str | None = None, *, small: bool, asks_spark: bool = False) 
 def sail_session() -> SparkSession:
     """A session at a server of Sail's, started when there is none."""
     try:
-        own = sail.session(_OF_SESSIONS)
+        own = sail.session({**_OF_SESSIONS, **_UNTRACED})
     except OSError as error:
         raise SparkFailed(
             f"Sail does not start ({error}); mend it: pip install 'biplane[sail]', or take Spark "
@@ -441,9 +444,7 @@ def _static(master: str, memory: str, small: bool) -> dict[str, str]:
         "spark.sql.execution.arrow.localRelationThreshold": "64m",
         "spark.cleaner.periodicGC.interval": "10min",
         "spark.sql.catalogImplementation": "in-memory",
-        # Else each column that is made tells the JVM the line of Python that made it: half of all
-        # that is said between the two.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        **_UNTRACED,
     }
     if small:
         # By default each small sort or join takes 32 MB of a heap of 2 GB, and what is broadcast

@@ -154,4 +154,4 @@ def test_what_installs_all_leaves_out_docker_alone() -> None:
     assert PROJECT["project"]["dependencies"] == ["biplane[nodes,harness,spark]"]
     assert [name.partition("=")[0] for name in extras["docker"]] == ["docker"]
     assert [name.partition("=")[0] for name in extras["spark"]] == ["pyspark"]
-    assert set(extras) == {"nodes", "harness", "spark", "connect", "docker", "dev"}
+    assert set(extras) == {"nodes", "harness", "spark", "connect", "sail", "docker", "dev"}
