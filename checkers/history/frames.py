@@ -24,6 +24,7 @@ from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from checkers import sail
 from checkers.history import KINDS, HistoryError, arrow_schema, spark_ddl
 from checkers.history.parts import (
     MANIFEST,
@@ -35,6 +36,7 @@ from checkers.history.parts import (
     place_of,
     read_table,
     stored_schema,
+    verify_pages,
 )
 from checkers.history.playing import is_played
 from checkers.history.run_info import RunInfo
@@ -247,6 +249,8 @@ class History:
             with suppress(HistoryError):  # what cannot be read is told to whoever asks, by Spark
                 # In one piece: of tables with empty pieces Spark makes other rows.
                 return local_frame(spark, self._collect(kind).combine_chunks())
+        if self._store.local is not None and sail.answers(spark):  # Hadoop looks at them itself
+            verify_pages(self._store.local / "history", kind)
         return spark.read.schema(spark_ddl(kind)).parquet(self._store.uri(self._kinds[kind]))
 
     def rows(self, kind: str) -> list[dict[str, Any]]:

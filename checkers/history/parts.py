@@ -188,6 +188,21 @@ def read_table(
     return schema.empty_table().select([*names, "arm", "trial"])
 
 
+def verify_pages(history: Path, kind: str) -> None:
+    """Hold each page of a kind's files against its checksum: a byte that changed on disk is no
+    evidence. Raises `OSError`, which names the file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for file in files_of(history, kind):
+        try:
+            with pq.ParquetFile(file, page_checksum_verification=True) as pages:
+                for _ in pages.iter_batches():
+                    pass
+        except (OSError, pa.ArrowException) as error:
+            raise OSError(f"{file}: {error}") from error
+
+
 def read_rows(history: Path, kind: str, columns: Iterable[str] | None = None) -> list[Any]:
     """The same as plain rows, in order of ``t`` where that is among the columns, and of what a
     writer wrote first."""

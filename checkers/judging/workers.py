@@ -26,9 +26,7 @@ Row = Mapping[str, Any]
 def on_workers(frame: DataFrame, judge: Callable[[Iterator[Row]], T]) -> list[T]:
     """What ``judge`` gives of each partition's rows, in their order."""
 
-    if sail.answers(
-        frame.sparkSession
-    ):  # its workers are of another release of Spark's: we are one
+    if sail.answers(frame.sparkSession):  # it runs nobody's Python
         rows = (row for batch in frame.toArrow().to_batches(_AT_ONCE) for row in batch.to_pylist())
         return [judge(rows)]
 
