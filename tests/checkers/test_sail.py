@@ -11,11 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from checkers import sail
 from checkers.check import check_run
+from checkers.history import writer
 from checkers.history.made import make
+from checkers.history.parts import files_of
 from checkers.spark import engine
 
 pytestmark = pytest.mark.slow
@@ -185,3 +188,26 @@ spark.end()
 def test_it_runs_nobodys_python() -> None:
     done = python(FOREIGN)
     assert done.stdout.splitlines() == ["refused True"], done.stderr
+
+
+@pytest.mark.spark
+def test_a_byte_that_changed_on_disk_is_no_evidence(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody but its checksum tells: the page is as well formed as before."""
+    plain = {"compression": "NONE", "use_dictionary": False, "write_page_checksum": True}
+    monkeypatch.setattr(writer, "_options", lambda _: plain)
+    make(tmp_path / "run", rows=60_000)
+    assert check_run(tmp_path / "run", spark=spark)["checks"]["records"]["verdict"] == "valid"
+    file = files_of(tmp_path / "run/history", "log_read")[0]
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    columns = {group.column(n).path_in_schema: group.column(n) for n in range(group.num_columns)}
+    values, content = columns["value"], bytearray(file.read_bytes())
+    assert values.num_values > 2_000, "few are read by Arrow"
+    content[values.data_page_offset + values.total_compressed_size - 4] ^= 0x10
+    file.write_bytes(bytes(content))
+    found = check_run(tmp_path / "run", spark=spark)["checks"]["records"]
+    assert found["verdict"] == "unknown"
+    assert "OSError" in found["reasons"][0]
+    assert "CRC" in found["reasons"][0]
+    assert str(file) in found["reasons"][0]
