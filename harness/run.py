@@ -263,7 +263,7 @@ def conclude(recorded: Recorded, progress: Progress) -> Outcome:
     name, folder = recorded.scenario, recorded.folder
     try:
         with _room_for(folder, then=f"biplane check {folder}"):
-            progress(name, "checking in Spark")
+            progress(name, "checking")
             results = judge(folder)
             for line in unconfirmed(folder, results):
                 progress.say(line)

@@ -245,8 +245,8 @@ def test_on_a_terminal_what_is_kept_is_told_on_a_line_of_its_own(
 
     def interrupted(_: object, __: object, progress: Callable[[str, str], None]) -> None:
         nonlocal read
-        progress("zombie-controller", "checking in Spark")
-        while b"checking in Spark" not in read:
+        progress("zombie-controller", "checking")
+        while b"checking" not in read:
             read += os.read(terminal, 4096)
         raise Stopped(tmp_path)
 

@@ -49,7 +49,7 @@ FIRST, LAST = "1 trials need", "writing the report"
 STEPS = {
     **{FIRST: 0.5, "starting": 4.0, "warm-up": 1.5, "chaos": 3.0, "pause": 1.5, "healing": 1.5},
     **{"quiescing": 1.5, "looking on": 1.5, "reading every replica's log": 0.5, "stopping": 1.5},
-    **{"finishing the history": 1.5, "checking in Spark": 5.0, LAST: 0.1},
+    **{"finishing the history": 1.5, "checking": 2.0, LAST: 0.1},
 }
 """As the run tells of them (it may skip one, see `Run.reach`), and how long each takes, about [s]:
 a signal comes within that time."""
@@ -292,7 +292,7 @@ def test_a_terminal_that_goes_away_ends_it_in_order(
     assert list(running.store.glob("broker-restart/*/history/f=phase"))
 
 
-@pytest.mark.parametrize("step", ["chaos", "checking in Spark"] if COUNT > FEW else ["chaos"])
+@pytest.mark.parametrize("step", ["chaos", "checking"] if COUNT > FEW else ["chaos"])
 def test_nothing_outlives_a_harness_that_is_killed(
     step: str, run: Callable[[str], Run], wait_until: Callable[..., None]
 ) -> None:
