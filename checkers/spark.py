@@ -191,8 +191,8 @@ def _launch(settings: Mapping[str, str]) -> None:
 def engine(master: str | None = None, *, small: bool, asks_spark: bool = False) -> str | None:
     """The master that judges what lies on this machine: the one that is named, here or by
     ``BIPLANE_SPARK_MASTER``. Where none is, Sail takes small histories if it is installed, and
-    Spark (None) what is large or asks for its settings. A process has one engine: whoever judges
-    first judges on."""
+    Spark (None) what is large or asks for its settings. A process has one engine at a time: whoever
+    judges first judges on, until `checkers.sail.leave`."""
     if master or os.environ.get("BIPLANE_SPARK_MASTER") or "PYSPARK_GATEWAY_PORT" in os.environ:
         return master
     return sail.MASTER if small and not asks_spark and sail.there() else None

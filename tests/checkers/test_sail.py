@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers import sail
-from checkers.check import check_run
-from checkers.history import writer
+from checkers.check import check_all, check_run
+from checkers.history import frames, writer
+from checkers.history.frames import History
 from checkers.history.made import make
+from checkers.history.made.plants import PLANTS
 from checkers.history.parts import files_of
+from checkers.judging import tally
+from checkers.judging.witness import Finding, Pick, attach
+from checkers.promises import NAMES
 from checkers.spark import engine
 
 pytestmark = pytest.mark.slow
@@ -211,3 +217,37 @@ def test_a_byte_that_changed_on_disk_is_no_evidence(
     assert "OSError" in found["reasons"][0]
     assert "CRC" in found["reasons"][0]
     assert str(file) in found["reasons"][0]
+
+
+@pytest.mark.spark
+def test_a_witness_by_what_is_in_a_request(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter with a lambda, of rows that are read from files."""
+    monkeypatch.setattr(frames, "LIGHT_ROWS", 0)
+    make(tmp_path / "run", rows=20_000)
+    with History.load(tmp_path / "run", spark=spark) as history:
+        row = next(row for row in history.rows("control_request") if row["partitions"])
+        part = row["partitions"][0]
+        at = (part["topic"], part["partition"])
+        pick = Pick("control_request", {"node": row["node"]}, row["t"], row["t"], at)
+        (found,) = attach(history, [Finding("r", "says", row["arm"], row["trial"], (pick,))])
+    assert [event["partitions"] for event in found.events] == [[part]]
+
+
+@pytest.mark.spark
+def test_a_larger_one_is_answered_as_well(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folded, from files, and with suspects that are judged one by one where Spark's workers do."""
+    monkeypatch.setattr(frames, "LIGHT_ROWS", 0)
+    monkeypatch.setattr(tally, "ON_THE_DRIVER", 5)
+    plants = {name: 13 + 2 * index for index, name in enumerate(PLANTS)}
+    make(tmp_path / "run", rows=20_000, plants=plants)
+    with History.load(tmp_path / "run", spark=spark) as history:
+        found = check_all(history, NAMES)
+        assert not history.unanswered
+    counts: Counter[str] = Counter()
+    for check in found.checks.values():
+        counts.update(check.violation_counts)
+    assert counts == plants
