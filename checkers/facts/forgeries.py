@@ -9,22 +9,28 @@ the broker shows or does afterwards is the forger's doing, until the broker hear
                true controller: until it takes in an update of anything again
 
 Both end with the life of the broker, which forgets. The witness is the forger's own row.
+
+A stale controller or leader epoch is stale only to who has been told of a newer one: a broker that
+a new controller has not reached yet lawfully obeys the one before (`taken_in`). That it had not
+been told must be seen: by the answers that controllers were given, or by its own rows, which begin
+to speak of a newer epoch only later. Where nobody says what it was told it is not let off.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.control_requests import known_leader_epochs, requests
 from checkers.facts.leadership import NEVER, TP, Key, key_of
 from checkers.facts.lives import cuts
-from checkers.facts.spans import earliest
+from checkers.facts.spans import earliest, latest
 from checkers.facts.timeline import FROM, TO, Timeline, merged
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
@@ -65,16 +71,104 @@ def forgeries(history: History) -> Forgeries:
     return found
 
 
-def believed(row: Row) -> bool:
-    """Whether a `forged` row's request may have been taken in, lawfully: no answer, no denial."""
-    accepted = row["error"] == 0 or (row["error"] is None and row["type"] == "info")
-    return accepted and not row["partition_error"] and row["lie"] not in SEEN_LIES
+def accepted(row: Row) -> bool:
+    """Whether a `forged` row's request may have been taken in: no answer, no denial."""
+    answer = row["error"] == 0 or (row["error"] is None and row["type"] == "info")
+    return answer and not row["partition_error"]
+
+
+def taken_in(history: History) -> list[Row]:
+    """The `forged` rows whose requests may lawfully have been taken in."""
+    found: list[Row] = history.memo("lies taken in", lambda: _taken_in(history))
+    return found
+
+
+def _taken_in(history: History) -> list[Row]:
+    rows = [r for r in history.rows("forged") if r["node"] is not None and accepted(r)]
+    seen = [row for row in rows if row["lie"] in SEEN_LIES]
+    unheard = {id(row) for row in _unheard(history, seen)} if seen else set()
+    return [row for row in rows if row["lie"] not in SEEN_LIES or id(row) in unheard]
+
+
+def _unheard(history: History, lies: Sequence[Row]) -> Iterator[Row]:
+    """Those of lies with a stale epoch that came to a broker before it was told of a newer one."""
+    for epoch, told in _TOLD.items():
+        asked = [row for row in lies if row["lie"] == f"stale_{epoch}_epoch"]
+        first = _first_told(history, asked, epoch, told(history)) if asked else {}
+        for number, row in enumerate(asked):
+            if first.get(number, -1) >= row["invoke_t"]:
+                yield row
+
+
+def _first_told(
+    history: History, lies: Sequence[Row], epoch: str, told: DataFrame
+) -> dict[int, int]:
+    """By lie, when (ns, at the latest) its broker was first told of an epoch, in the life that the
+    lie fell into, after which it had to refuse; only of those whose broker was told of a newer one
+    in that life at all, by the word of anybody."""
+    from pyspark.sql import functions as F
+
+    name, place = f"{epoch}_epoch", ["arm", "trial", "node"]
+    place += ["topic", "partition"] if epoch == "leader" else []
+    rows = []
+    for number, row in enumerate(lies):
+        ends = cuts(history).get((row["arm"], row["trial"], row["node"]), [])
+        life = bisect_right(ends, row["invoke_t"])
+        # Kafka takes a StopReplica with the leader epoch that it knows, and no such LeaderAndIsr.
+        equal = epoch == "leader" and row["api"] != "STOP_REPLICA"
+        began, died = ends[life - 1] if life else -1, ends[life] if life < len(ends) else NEVER
+        of = {"_lie": number, "_equal": int(equal), "_began": began, "_died": died}
+        of |= {"_epoch": row[name]}
+        rows.append({**{n: row[n] for n in place}, **of})
+    types = {"arm": "string", "topic": "string", "_began": "bigint", "_died": "bigint"}
+    schema = ", ".join(f"{n} {types.get(n, 'int')}" for n in rows[0])
+    both = told.join(F.broadcast(history.table(rows, schema)), place)
+    both = both.where("epoch >= _epoch + 1 - _equal and t > _began and t < _died")
+    by = both.groupBy("_lie").agg(F.min("t").alias("t"), F.expr("max(epoch > _epoch) as newer"))
+    return {row["_lie"]: row["t"] for row in by.where("newer").collect()}
+
+
+def _controllers_told(history: History) -> DataFrame:
+    """Controller epochs, by when each broker had accepted a request with one."""
+    from pyspark.sql import functions as F
+
+    epoch = F.col("controller_epoch").alias("epoch")
+    own = requests(history).where("error = 0")
+    own = own.select("arm", "trial", "node", epoch, F.col("end_t").alias("t"))
+    return own.unionAll(_answers(history).select("arm", "trial", "node", epoch, "t"))
+
+
+def _leaders_told(history: History) -> DataFrame:
+    """The same of leader epochs, by partition: in LeaderAndIsr requests, or by its own word."""
+    from pyspark.sql import functions as F
+
+    own = known_leader_epochs(history, in_one_life=False)
+    own = own.select(*TP, "node", F.col("newer").alias("epoch"), F.col("known_t").alias("t"))
+    sent = _answers(history).where("api = 'LEADER_AND_ISR'")
+    each = sent.select("arm", "trial", "node", "t", F.explode("partitions").alias("p"))
+    told = each.select("arm", "trial", "p.topic", "p.partition", "node", "p.leader_epoch", "t")
+    return own.unionAll(told)
+
+
+_TOLD: Final = {"controller": _controllers_told, "leader": _leaders_told}
+
+
+def _answers(history: History) -> DataFrame:
+    """Controllers' requests that they know were accepted: arm, trial, node (who accepted), t, and
+    what they sent."""
+    from pyspark.sql import functions as F
+
+    same = ["arm", "trial", "node", "boot", "to", "correlation_id"]
+    done = history.frame("control_response").where("error = 0")
+    done = done.select(*same, latest(F.col("t")).alias("t"))
+    sent = history.frame("control_send").select(*same, "api", "controller_epoch", "partitions")
+    return sent.join(done, same).drop("node", "boot").withColumnRenamed("to", "node")
 
 
 def _gather(history: History) -> Forgeries:
     told: dict[tuple[Key, int], list[Span]] = {}
     deafened: dict[Node, list[Span]] = {}
-    lies = [row for row in history.rows("forged") if row["node"] is not None and believed(row)]
+    lies = taken_in(history)
     if not lies:
         return Forgeries({}, {})
     news = _news(history, lies)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from checkers.facts.details import all_details
 from checkers.facts.faults import faults
+from checkers.facts.forgeries import taken_in
 from checkers.facts.leadership import (
     SEEN_WITHIN_NS,
     Key,
@@ -121,7 +122,6 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "the harness, which took it down",
     ),
 }
-_SEEN_LIES: Final = ("stale_controller_epoch", "stale_broker_epoch", "stale_leader_epoch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,12 +209,8 @@ def excuses(history: History) -> Excuses:
 
 def _gather(history: History) -> Excuses:
     found = Excuses(history.run, leadership(history))
-    for row in history.rows("forged"):
-        # Nobody knows what became of one that was not answered; an answer says it by partition.
-        unknown = row["error"] is None and row["type"] == "info"
-        accepted = unknown or (row["error"] == 0 and not row["partition_error"])
-        acts = row["api"] in ("LEADER_AND_ISR", "STOP_REPLICA")
-        if acts and accepted and row["lie"] not in _SEEN_LIES and row["topic"]:
+    for row in taken_in(history):
+        if row["api"] in ("LEADER_AND_ISR", "STOP_REPLICA") and row["topic"]:
             found.forged.add(key_of(row))
     _deletions(history, found)
     for place, damage in _damages(history):

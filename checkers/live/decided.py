@@ -32,9 +32,10 @@ def accused(history: History, intake: Intake) -> Iterator[Accusation]:
     for finding in PROMISE.check(history).findings:
         where = finding.picks[0].where if finding.picks else {}
         at = (where.get("topic"), where.get("partition"))
-        if finding.rule not in CERTAIN or at[0] in intake.silenced.topics:
+        quiet = intake.silenced
+        if finding.rule not in CERTAIN or at[0] in quiet.topics or at in quiet.unheard:
             continue
-        if finding.rule in _UNCLEAN and intake.silenced.unclean:
+        if finding.rule in _UNCLEAN and quiet.unclean:
             continue
         yield Accusation(
             promise=PROMISE.name,

@@ -10,13 +10,13 @@ moment it is read.
 from __future__ import annotations
 
 import json
-from bisect import insort
+from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from checkers.facts.forgeries import believed
+from checkers.facts.forgeries import SEEN_LIES, accepted
 from checkers.facts.lives import ENDS
 
 HOLD_NS: Final = 1_000_000_000
@@ -32,6 +32,7 @@ JUDGED: Final = frozenset(
 _SMALL: Final = frozenset({"leadership", "leader_change", "forged", "node_event"})
 """Kinds that do not grow with the load: all of them are kept."""
 _FORGER: Final = "forged"
+_UNSAID: Final = {"error": None, "partition_error": None, "lie": None}
 _OVER: Final = frozenset({"healed", "failed"})
 """Phases of a fault after which nothing comes of it."""
 
@@ -50,6 +51,9 @@ class Silenced:
     """Of which a forger told that broker something it may believe."""
     forged: set[At] = field(default_factory=set)
     """Whose replicas a forger may have moved."""
+    unheard: set[At] = field(default_factory=set)
+    """Those for which that hangs on what their broker had been told: `epochs` judges that in the
+    end."""
     torn: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By fault that cuts logs: what it says of itself."""
     unclean: bool = False
@@ -83,6 +87,10 @@ class Intake:
         self.died: dict[int, list[int]] = defaultdict(list)
         """By node: when its lives end and begin, ascending."""
         self._held: list[Row] = []
+        self._heard: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        """By node: when (ns) it accepted which controller epoch, but for the same one again."""
+        self._obeyed: list[Row] = []
+        """Forged requests with a stale epoch that were accepted, until they are weighed."""
 
     def take(self, row: Row) -> None:
         kind = row["f"]
@@ -117,8 +125,48 @@ class Intake:
     def _placed(self, row: Row) -> Row:
         return {**row, "arm": self.arm, "trial": self.trial}
 
+    def _hear(self, node: int, t: int, epoch: int) -> None:
+        heard, life = self._heard[node], self._life(node, t)
+        if not heard or heard[-1][1] != epoch or self._life(node, heard[-1][0]) != life:
+            heard.append((t, epoch))
+
+    def _life(self, node: int, t: int) -> int:
+        """Which of its lives, or of the times between them."""
+        return bisect_right(self.died[node], t)
+
+    def weigh(self) -> None:
+        """Once no forger is at work: what came to a broker before it was told of something newer,
+        or where nobody says that it was, is believed like any other lie."""
+        for row in self._obeyed:
+            if not self._had_heard(row):
+                at = (row["topic"], row["partition"])
+                self._believe(row, at)
+                self.silenced.unheard.add(at)
+        self._obeyed.clear()
+
+    def _had_heard(self, row: Row) -> bool:
+        node, life = row["node"], self._life(row["node"], row["invoke_t"])
+        if row["lie"] == "stale_controller_epoch":
+            epoch, told = row["controller_epoch"], self._heard[node]
+        else:
+            epoch = row["leader_epoch"]
+            told = [
+                (of["t"], of["leader_epoch"] or 0)
+                for of in self.small["leader_change"]
+                if all(of[name] == row[name] for name in ("node", "topic", "partition"))
+            ]
+        before = (newer for t, newer in told if t < row["invoke_t"] and self._life(node, t) == life)
+        return any(newer > epoch for newer in before)
+
+    def _believe(self, row: Mapping[str, Any], at: At) -> None:
+        self.silenced.lied.add((row["node"], *at))
+        if row.get("api") in ("LEADER_AND_ISR", "STOP_REPLICA"):
+            self.silenced.forged.add(at)
+
     def _silence(self, row: Mapping[str, Any]) -> None:
         kind, t, quiet = row["f"], row["t"], self.silenced
+        if kind == "control_request" and row.get("error") == 0:
+            self._hear(row["node"], t, row.get("controller_epoch") or 0)
         topic: Any = row.get("topic")
         partition: Any = row.get("partition")
         if kind == "leadership" and row.get("incarnation") is not None:
@@ -140,14 +188,15 @@ class Intake:
                     place = (row["node"], part["topic"], part["partition"])
                     quiet.stopped.setdefault(place, set()).add(t)
         elif kind == "forged" and topic is not None:
-            self._forged(row, (topic, partition))
+            self._forged({**_UNSAID, **row}, (topic, partition))
         elif kind == "fault" and "torn" in f"{row.get('fault')}{row.get('detail')}":
             name = row.get("id") or row.get("fault") or "?"
             quiet.torn.setdefault(name, {}).update(json.loads(row.get("detail") or "{}"))
 
-    def _forged(self, row: Mapping[str, Any], at: At) -> None:
-        quiet = self.silenced
-        if believed({"error": None, "partition_error": None, "lie": None, **row}):
-            quiet.lied.add((row["node"], *at))
-            if row.get("api") in ("LEADER_AND_ISR", "STOP_REPLICA"):
-                quiet.forged.add(at)
+    def _forged(self, row: Row, at: At) -> None:
+        if not accepted(row) or row["lie"] == "stale_broker_epoch":  # its own it knows
+            return
+        if row["lie"] in SEEN_LIES:
+            self._obeyed.append(row)
+        else:
+            self._believe(row, at)

@@ -114,6 +114,8 @@ class Watch:
 
     def _judge(self, seen: _Seen, rows: Rows, now_t: int) -> Iterator[Accusation]:
         intake = seen.intake
+        if not intake.forging:
+            intake.weigh()
         found: list[Accusation] = []
         if rows.keys() & order.TOLD_BY:
             news = seen.news(rows)

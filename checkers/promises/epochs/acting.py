@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from checkers.facts.answers import deletion_steps
 from checkers.facts.committed import committed
 from checkers.facts.decisions import from_log, is_lost, lives
-from checkers.facts.forgeries import believed
+from checkers.facts.forgeries import taken_in
 from checkers.facts.leadership import TP, Key, key_of, leadership
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -268,18 +268,14 @@ def _lies(history: History, api: str) -> set[tuple[Any, ...]]:
     """(partition..., node, leader epoch) of what a forger made brokers believe."""
     return {
         (*key_of(row), row["node"], row["leader_epoch"])
-        for row in history.rows("forged")
-        if row["api"] == api and row["topic"] is not None and believed(row)
+        for row in taken_in(history)
+        if row["api"] == api and row["topic"] is not None
     }
 
 
 def _lied_to(history: History) -> set[tuple[Key, int]]:
     """Partitions, with the broker to which a forger lied about them."""
-    return {
-        (key_of(row), row["node"])
-        for row in history.rows("forged")
-        if row["topic"] and believed(row)
-    }
+    return {(key_of(row), row["node"]) for row in taken_in(history) if row["topic"]}
 
 
 def _name(key: Key) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import shown_rows
-from checkers.facts.forgeries import believed
+from checkers.facts.forgeries import taken_in
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.office import in_order
 from checkers.facts.spans import latest
@@ -49,11 +49,7 @@ def before_commit(history: History, outcome: Outcome) -> Iterator[Finding]:
     first = _first_writes(history)
     if not first:
         return
-    lied = {
-        (key_of(row), row["node"])
-        for row in history.rows("forged")
-        if row["topic"] and believed(row)
-    }
+    lied = {(key_of(row), row["node"]) for row in taken_in(history) if row["topic"]}
     for row in (*_roles(history, outcome, first), *_others(history, outcome, first)):
         key = key_of(row)
         if (key, row["node"]) in lied:

@@ -41,7 +41,7 @@ from checkers.facts.cuts import AT_THE_START
 from checkers.facts.decisions import from_log
 from checkers.facts.details import all_details
 from checkers.facts.faults import faults
-from checkers.facts.forgeries import believed
+from checkers.facts.forgeries import taken_in
 from checkers.facts.leadership import TP, Key, key_of, leadership
 from checkers.facts.office import in_order
 from checkers.facts.timeline import FROM, TO, Timeline, steps
@@ -403,7 +403,7 @@ def _moved_off(history: History) -> set[Replica]:
             ever.setdefault(key_of(row), set()).update(nodes)
             always.setdefault(key_of(row), set(nodes)).intersection_update(nodes)
     found = {(key, node) for key, nodes in ever.items() for node in nodes - always[key]}
-    for row in history.rows("forged"):
-        if row["api"] == "STOP_REPLICA" and row["topic"] is not None and believed(row):
+    for row in taken_in(history):
+        if row["api"] == "STOP_REPLICA" and row["topic"] is not None:
             found.add((key_of(row), row["node"]))
     return found

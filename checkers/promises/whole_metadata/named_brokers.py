@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.calm import Debts, brokers
-from checkers.facts.forgeries import believed
+from checkers.facts.forgeries import taken_in
 from checkers.facts.leadership import black_boxes
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -79,8 +79,8 @@ def _lied(history: History) -> set[tuple[str, int, int]]:
     """Whom a forger made believe something of its metadata."""
     return {
         (row["arm"], row["trial"], row["node"])
-        for row in history.rows("forged")
-        if row["api"] == "UPDATE_METADATA" and believed(row)
+        for row in taken_in(history)
+        if row["api"] == "UPDATE_METADATA"
     }
 
 

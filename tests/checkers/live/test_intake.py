@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from checkers.live.intake import Intake
 from checkers.live.watch import _Seen
 from tests.checkers.conftest import MS
@@ -48,7 +50,7 @@ def test_what_silences_counts_at_once() -> None:
 def test_only_a_lie_that_may_be_believed_silences() -> None:
     intake = Intake("a", 0)
     forged = {"topic": "t", "partition": 0, "api": "LEADER_AND_ISR", "type": "ok"}
-    intake.take(row("forged", 1, node=1, lie="stale_leader_epoch", error=0, **forged))
+    intake.take(row("forged", 1, node=1, lie="stale_broker_epoch", error=0, **forged))
     intake.take(row("forged", 1, node=1, lie="none", error=11, **forged))
     intake.take(row("forged", 1, node=1, lie="none", error=0, partition_error=74, **forged))
     assert not intake.silenced.lied
@@ -58,6 +60,38 @@ def test_only_a_lie_that_may_be_believed_silences() -> None:
     assert intake.silenced.lied == {(2, "t", 0)}
     assert intake.silenced.loss(("t", 0), 5)
     assert not intake.silenced.loss(("t", 1), 5)
+
+
+@pytest.mark.parametrize(
+    ("told_t", "dead_t", "newer", "believed"),
+    [
+        (10, None, True, False),
+        (21, None, True, True),  # the new controller came later
+        (10, 15, True, True),  # it was told in a former life
+        (10, None, False, True),
+    ],
+)
+@pytest.mark.parametrize("lie", ["stale_controller_epoch", "stale_leader_epoch"])
+def test_a_stale_lie_is_believed_by_who_has_not_been_told(
+    lie: str, told_t: int, dead_t: int | None, newer: bool, believed: bool
+) -> None:
+    intake = Intake("a", 0)
+    at = {"node": 1, "topic": "t", "partition": 0}
+    told = {"api": "LEADER_AND_ISR", "controller_epoch": 3, "leader_epoch": 7, "error": 0}
+    intake.take(row("forged", 22, lie=lie, invoke_t=20 * MS, type="ok", **told, **at))
+    if dead_t is not None:
+        intake.take(row("node_event", dead_t, node=1, event="kill"))
+    for t in (5, told_t):
+        epoch = int(newer and t == told_t)
+        of = {"controller_epoch": 3 + epoch, "error": 0, "api": "UPDATE_METADATA"}
+        intake.take(row("control_request", t, node=1, **of))
+        intake.take(row("leader_change", t, leader_epoch=7 + epoch, **at))
+    intake.let_through(99 * MS)
+    assert not intake.silenced.loss(("t", 0), 5)
+    intake.weigh()
+    assert intake.silenced.lied == ({(1, "t", 0)} if believed else set())
+    assert intake.silenced.unheard == ({("t", 0)} if believed else set())
+    assert intake.silenced.loss(("t", 0), 5) is believed
 
 
 def test_a_forger_is_at_work_until_it_was_healed() -> None:

@@ -289,6 +289,86 @@ def test_a_forger_makes_leaders(story: Any, lie: str, excused: bool) -> Asks:
     assert sum(found.excused.values()) == int(excused)
 
 
+def told_by_controller(story: Any, t: float, node: int, **more: Any) -> None:
+    """A controller's request to a broker, and what it heard of it."""
+    same = {"node": 9, "boot": 1, "to": node, "api": "LEADER_AND_ISR", "correlation_id": int(t)}
+    part = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": more.pop("leader_epoch", 0)}
+    story.add("control_send", t - 1, controller_epoch=4, partitions=[part], **same)
+    story.add("control_response", t, send_t=t - 1, **{"error": 0, **same, **more})
+
+
+TOLD: dict[str, tuple[Any, bool]] = {
+    "by its own word before": (lambda s: s.handled(15, 3, controller_epoch=4), False),
+    "by its own word after": (lambda s: s.handled(30, 3, controller_epoch=4), True),
+    "as the controller says before": (lambda s: told_by_controller(s, 15, 3), False),
+    "as the controller says after": (lambda s: told_by_controller(s, 30, 3), True),
+    "another before, itself after": (
+        lambda s: (s.handled(15, 2, controller_epoch=4), s.handled(30, 3, controller_epoch=4)),
+        True,
+    ),
+    "refused before, told after": (
+        lambda s: (
+            told_by_controller(s, 15, 3, error=77),
+            s.handled(30, 3, controller_epoch=4),
+        ),
+        True,
+    ),
+    "in a former life, and again": (
+        lambda s: (
+            s.handled(15, 3, controller_epoch=4),
+            s.add("node_event", 17, node=3, event="start"),
+            s.handled(30, 3, controller_epoch=4),
+        ),
+        True,
+    ),
+    "in a life to come": (
+        lambda s: (
+            s.add("node_event", 25, node=3, event="start"),
+            s.handled(30, 3, controller_epoch=4),
+        ),
+        False,
+    ),
+    "nobody says": (lambda s: s.handled(15, 3, controller_epoch=3), False),
+}
+
+
+@pytest.mark.parametrize("how", TOLD)
+@judging(check)
+def test_a_controller_of_the_past_is_obeyed_by_who_was_not_told(story: Any, how: str) -> Asks:
+    story.commit(0, 1, 0)
+    story.commit(10, 2, 1)
+    for t in range(4):
+        role(story, 11 + t, 2, "leader", 2, 1)
+    lie = {"lie": "stale_controller_epoch", "controller_epoch": 3, "leader": 3, "leader_epoch": 1}
+    story.add("forged", 20, node=3, api="LEADER_AND_ISR", invoke_t=19, error=0, **lie)
+    role(story, 19.5, 3, "leader", 3, 1)
+    tell, excused = TOLD[how]
+    tell(story)
+    found = yield story
+    assert found.counts == ({} if excused else {"led-by-another": 1})
+    assert sum(found.excused.values()) == int(excused)
+
+
+@pytest.mark.parametrize(
+    ("t", "leader_epoch", "excused"),
+    [(15, 2, False), (30, 2, True), (15, 1, False), (30, 1, False), (15, 0, False)],
+)
+@judging(check)
+def test_a_leader_epoch_of_the_past_is_obeyed_by_who_was_not_told(
+    story: Any, t: float, leader_epoch: int, excused: bool
+) -> Asks:
+    story.commit(0, 1, 0)
+    story.commit(9, 2, 1)
+    story.commit(10, 2, 2)
+    for at in range(4):
+        role(story, 11 + at, 2, "leader", 2, 2)
+    lie = {"lie": "stale_leader_epoch", "controller_epoch": 4, "leader": 3, "leader_epoch": 1}
+    story.add("forged", 20, node=3, api="LEADER_AND_ISR", invoke_t=19, error=0, **lie)
+    told_by_controller(story, t, 3, leader_epoch=leader_epoch)
+    role(story, 19.5, 3, "leader", 3, 1)
+    assert (yield story).counts == ({} if excused else {"led-by-another": 1})
+
+
 @judging(check)
 def test_an_acknowledgement_from_another(story: Any) -> Asks:
     story.commit(0, 1, 0)
