@@ -313,6 +313,13 @@ TOLD: dict[str, tuple[Any, bool]] = {
         ),
         True,
     ),
+    "refused by itself before": (
+        lambda s: (
+            s.handled(15, 3, controller_epoch=4, error=77),
+            s.handled(30, 3, controller_epoch=4),
+        ),
+        True,
+    ),
     "in a former life, and again": (
         lambda s: (
             s.handled(15, 3, controller_epoch=4),
@@ -350,12 +357,19 @@ def test_a_controller_of_the_past_is_obeyed_by_who_was_not_told(story: Any, how:
 
 
 @pytest.mark.parametrize(
-    ("t", "leader_epoch", "excused"),
-    [(15, 2, False), (30, 2, True), (15, 1, False), (30, 1, False), (15, 0, False)],
+    ("told", "excused"),
+    [
+        ({15: 2}, False),
+        ({30: 2}, True),
+        ({30: 1}, False),
+        ({15: 0}, False),
+        ({15: 0, 30: 2}, True),
+        ({15: 1, 30: 2}, False),  # an equal one is refused, too
+    ],
 )
 @judging(check)
 def test_a_leader_epoch_of_the_past_is_obeyed_by_who_was_not_told(
-    story: Any, t: float, leader_epoch: int, excused: bool
+    story: Any, told: dict[float, int], excused: bool
 ) -> Asks:
     story.commit(0, 1, 0)
     story.commit(9, 2, 1)
@@ -364,7 +378,8 @@ def test_a_leader_epoch_of_the_past_is_obeyed_by_who_was_not_told(
         role(story, 11 + at, 2, "leader", 2, 2)
     lie = {"lie": "stale_leader_epoch", "controller_epoch": 4, "leader": 3, "leader_epoch": 1}
     story.add("forged", 20, node=3, api="LEADER_AND_ISR", invoke_t=19, error=0, **lie)
-    told_by_controller(story, t, 3, leader_epoch=leader_epoch)
+    for t, leader_epoch in told.items():
+        told_by_controller(story, t, 3, leader_epoch=leader_epoch)
     role(story, 19.5, 3, "leader", 3, 1)
     assert (yield story).counts == ({} if excused else {"led-by-another": 1})
 
