@@ -1,0 +1,111 @@
+"""What cannot be done is refused, each time; both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from checkers.promises.administration import ANSWERED, check
+from checkers.promises.administration.impossible import REFUSED as OF_WHAT_CANNOT_BE
+from tests.checkers.promises.administration.cluster import ASKED, Cluster
+from tests.checkers.together import Asks, judging
+
+
+def refused(
+    cluster: Cluster,
+    t: float,
+    api: str,
+    error: int | None,
+    took: float = 5,
+    failure: str = "timeout",
+) -> None:
+    """Of role refused-asker, to node 1."""
+    fields = {"type": "ok" if error == 0 else "info" if error is None else "fail", "error": error}
+    more = {"node": 1, "api": api, "about": f"what {api} cannot do", "wanted": 39}
+    lost = {"failure": failure if error is None else None, "process": "refused-asker"}
+    cluster.story.add("admin_request", t + took, invoke_t=t, **fields, **more, **lost)
+
+
+def asked_in_turn(
+    cluster: Cluster, until: float, *, others: int | None = 41, then: int | None = None
+) -> None:
+    """ELECT_LEADERS in vain, every 5 s from 3 s on, and another after it; ``then``: the last."""
+    for t in range(3_000, int(until), 5_000):
+        last = t + 5_000 >= until
+        refused(cluster, t, "ELECT_LEADERS", then if last else None, 3_000)
+        refused(cluster, t + 3_500, "CREATE_TOPICS", others, 5 if others is not None else 1_000)
+
+
+def half_sent(cluster: Cluster, waited: float) -> None:
+    """What nobody can read, in turn with what is refused, until its connection is ended."""
+    for t in range(3_000, 60_000, 5_000):
+        refused(cluster, t, "DELETE_RECORDS", None, waited)
+        refused(cluster, t + 3_500, "CREATE_TOPICS", 41)
+
+
+IMPOSSIBLE: dict[str, tuple[Callable[[Cluster], object], list[str]]] = {
+    "whose connection is ended": (lambda c: half_sent(c, 5), []),
+    "whose connection is held": (lambda c: half_sent(c, 2_000), ["never-refused"]),
+    "out of turn": (
+        lambda c: [
+            refused(c, ASKED + n, "DELETE_TOPICS", None, failure="out-of-turn") for n in range(2)
+        ],
+        ["answered-out-of-turn"],
+    ),
+    "lost": (
+        lambda c: refused(c, ASKED, "DELETE_TOPICS", None, failure="disconnect"),
+        [],
+    ),
+    "refused": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 39), []),
+    "refused by who is no controller": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 41), []),
+    "done": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 0), ["impossible-done"]),
+    "done again and again": (
+        lambda c: [refused(c, ASKED + n, "CREATE_TOPICS", 0) for n in range(3)],
+        ["impossible-done"],
+    ),
+    "done beside a fault": (
+        lambda c: (c.fault("kill", 30_000, 60_000, [1]), refused(c, ASKED, "CREATE_TOPICS", 0)),
+        ["impossible-done"],
+    ),
+    "never answered": (lambda c: asked_in_turn(c, 60_000), ["never-refused"]),
+    "answered in the end": (lambda c: asked_in_turn(c, 60_000, then=41), []),
+    "answered before": (
+        lambda c: (refused(c, 2_500, "ELECT_LEADERS", 41), asked_in_turn(c, 60_000)),
+        ["never-refused"],
+    ),
+    "not often enough": (lambda c: asked_in_turn(c, 13_000), []),
+    "nothing is answered": (lambda c: asked_in_turn(c, 60_000, others=None), []),
+    "only before it was healed": (
+        lambda c: (c.fault("link-down", 5_000, 70_000, [1]), asked_in_turn(c, 60_000)),
+        [],
+    ),
+    "once after it was healed": (
+        lambda c: (c.fault("link-down", 5_000, 57_000, [1]), asked_in_turn(c, 60_000)),
+        [],
+    ),
+    "after it was healed as well": (
+        lambda c: (c.fault("link-down", 5_000, 40_000, [1]), asked_in_turn(c, 60_000)),
+        ["never-refused"],
+    ),
+    "it may not be healed yet": (
+        lambda c: (
+            c.story.add("fault", 5_000, phase="injected", fault="kill", id="k", detail="{}"),
+            asked_in_turn(c, 60_000),
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+@judging(check)
+def test_what_cannot_be_done_is_refused(name: str) -> Asks:
+    tell, rules = IMPOSSIBLE[name]
+    cluster = Cluster()
+    tell(cluster)
+    outcome = yield cluster.story
+    assert [f.rule for f in outcome.findings] == rules
+    assert not outcome.evidence[cluster.story.arm, 0, ANSWERED]
+    seen = outcome.evidence[cluster.story.arm, 0, OF_WHAT_CANNOT_BE]
+    assert (seen == 0) is (name in ("nothing is answered", "out of turn", "lost"))
