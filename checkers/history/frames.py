@@ -17,8 +17,9 @@ Kinds whose size does not grow with the load (faults, phases, log ends, ...) may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -57,6 +58,10 @@ stage and every broadcast of a query costs more than its rows."""
 _FEW_ROWS: Final = 2_000
 """Of a tiny history: so many rows of a kind lie in the plans of what is asked of them. Every other
 reader of a file is told the whole of Hadoop's configuration, and reads the file anew."""
+
+
+_ROWS_AT_ONCE: Final = 10_000
+"""A row in Python is many times what it is in Arrow."""
 
 
 class Stopped(Exception):
@@ -306,17 +311,20 @@ class History:
         found: DataFrame = self.memo(name, kept)
         return found
 
-    def table(self, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
-        """A small frame made on the driver; ``schema`` is DDL. By way of Arrow it becomes a local
-        table in the plan: no job is needed to read it, and an empty one prunes what joins it."""
+    def table(self, rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
+        """A small frame made on the driver, of rows that are taken one by one; ``schema`` is DDL.
+        By way of Arrow it becomes a local table in the plan: no job is needed to read it, and an
+        empty one prunes what joins it."""
         import pyarrow as pa
 
         fields = [part.split() for part in schema.split(", ")]
         types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
         types["array<bigint>"] = pa.list_(pa.int64())
         layout = pa.schema([pa.field(name, types[kind]) for name, kind in fields])
-        table = pa.Table.from_pylist([dict(r) for r in rows], layout)
-        return self._whole(local_frame(self._light, table))
+        left, parts = iter(rows), [layout.empty_table()]
+        while some := [dict(row) for row in islice(left, _ROWS_AT_ONCE)]:
+            parts.append(pa.Table.from_pylist(some, layout))
+        return self._whole(local_frame(self._light, pa.concat_tables(parts).combine_chunks()))
 
     def stop(self, why: str) -> None:
         """From now on whoever asks for more of the history gets `Stopped`. From any thread."""
