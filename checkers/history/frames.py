@@ -19,8 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -101,7 +103,7 @@ class History:
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._timeless: dict[str, list[dict[str, Any]]] = {}
         self._memo: dict[str, Any] = {}
-        self._kept: list[DataFrame] = []
+        self._kept: list[Callable[[], object]] = []
         self._making: dict[str, RLock] = {}
         self._lock = RLock()
         self.unanswered: list[str] = []
@@ -169,7 +171,7 @@ class History:
         tiny = total is not None and total <= LIGHT_ROWS
         small = (total or 0) <= SMALL_ROWS
         if judge:
-            master = engine(master, small=small, asks_spark=bool(memory or conf))
+            master = engine(master, rows=total or 0, asks_spark=bool(memory or conf))
         spark = spark or session(master, memory=memory, conf=conf, small=small)
         return cls(
             tuned(spark, total, one_partition=tiny),
@@ -304,8 +306,12 @@ class History:
         """A frame that several jobs read: made by the first of them, and kept until `close`."""
 
         def kept() -> DataFrame:
-            frame = make().persist()
-            self._kept.append(frame)
+            frame = make()
+            if sail.answers(self.spark) and not self._tiny:
+                frame, folder = sail.written(frame)
+                self._kept.append(partial(rmtree, folder, ignore_errors=True))
+                return frame
+            self._kept.append(frame.persist().unpersist)
             return frame
 
         found: DataFrame = self.memo(name, kept)
@@ -346,8 +352,8 @@ class History:
 
     def close(self) -> None:
         """Forget what was shared between checks. The Spark session lives on."""
-        for frame in self._kept:
-            frame.unpersist()
+        for forget in self._kept:
+            forget()
         self._kept.clear()
         self._memo.clear()
         self._frames.clear()
