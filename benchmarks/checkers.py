@@ -1,13 +1,15 @@
 """``python -m benchmarks.checkers``: what judging costs, by a history's size and shape.
 
 Histories are made (`checkers.history.made`), clean and planted. Each is judged by the command that
-users have, in a process of its own, and what counts is the CPU time of its whole process tree, Java
-included. Beside it four promises alone, and the same questions put to DuckDB
-(`tests.checkers.second_opinion`), also with all that a process costs. By row:
+users have, in a process of its own, and what counts is the CPU time of its whole process tree, the
+engine's included: the one that users get (`checkers.spark.engine`), or ``--master``'s. Beside it
+four promises alone, and the same questions put to DuckDB (`tests.checkers.second_opinion`), also
+with all that a process costs. By row:
 
-    rows/CPU-s  of a full check; JVM, Python: their peak memory; exponent: how CPU time grew against
-    the next smaller size of that shape (1.0: as the rows did); exact: every planted anomaly was
-    counted, and nothing else; of DuckDB: four promises' CPU time, by DuckDB's
+    rows/CPU-s  of a full check; engine (the JVM, or Sail's server), Python: their peak memory;
+    exponent: how CPU time grew against the next smaller size of that shape (1.0: as the rows did);
+    exact: every planted anomaly was counted, and nothing else; of DuckDB: four promises' CPU time,
+    by DuckDB's
 
 Sizes take turns, so that the machine's drift falls on all of them; ``--repeat 3`` gives medians.
 """
@@ -46,7 +48,7 @@ class Cost:
 
     cpu_s: float = 0.0
     wall_s: float = 0.0
-    java_bytes: int = 0
+    engine_bytes: int = 0
     python_bytes: int = 0
     exit_code: int = 0
 
@@ -86,17 +88,18 @@ def cost_of(command: Sequence[str]) -> Cost:
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
         while process.poll() is None:
-            memory = {"java": 0, "python": 0}
+            memory = {True: 0, False: 0}
             for pid in tree(process.pid):
                 try:
                     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                    name = Path(f"/proc/{pid}/comm").read_text().strip()
+                    command_line = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                 except OSError:
                     continue
                 cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
-                memory["java" if name == "java" else "python"] += int(fields[21]) * 4096
-            cost.java_bytes = max(cost.java_bytes, memory["java"])
-            cost.python_bytes = max(cost.python_bytes, memory["python"])
+                answers = command_line[0].endswith(b"java") or b"checkers.sail" in command_line
+                memory[answers] += int(fields[21]) * 4096
+            cost.engine_bytes = max(cost.engine_bytes, memory[True])
+            cost.python_bytes = max(cost.python_bytes, memory[False])
             time.sleep(_LOOK_S)
         cost.exit_code = process.returncode
         if cost.exit_code not in (0, 1, 2):
@@ -116,7 +119,7 @@ _FOUR = """
 import sys
 from checkers.check import check_all
 from checkers.history.frames import History
-with History.load(sys.argv[1], memory=sys.argv[2]) as history:
+with History.load(sys.argv[1], master=sys.argv[2] or None, judge=True) as history:
     check_all(history, sys.argv[3].split(","))
 """
 _DUCKDB = """
@@ -127,25 +130,26 @@ SecondOpinion({f.name[2:]: f for f in Path(sys.argv[1], "history").glob("f=*")})
 """
 
 
-def measure(row: Row, run: Path, memory: str, truth: dict[str, int]) -> None:
+def measure(row: Row, run: Path, master: str, truth: dict[str, int]) -> None:
     out = run.parent / "out"
-    check = [sys.executable, "-m", "harness.cli", "check", str(run), "--memory", memory]
+    check = [sys.executable, "-m", "harness.cli", "check", str(run)]
+    check += ["--master", master] if master else []
     row.costs.append(cost_of([*check, "--out", str(out)]))
     results: dict[str, Any] = json.loads((out / "results.json").read_text())
-    row.verdict = results["verdict"]
+    row.verdict = f"{results['verdict']}, by {results['engine']}"
     counts: dict[str, int] = {}
     for found in results["checks"].values():
         for rule, n in found["violation_counts"].items():
             counts[rule] = counts.get(rule, 0) + n
     row.exact = row.exact and counts == truth
-    four = [sys.executable, "-c", _FOUR, str(run), memory, ",".join(QUESTIONS)]
+    four = [sys.executable, "-c", _FOUR, str(run), master, ",".join(QUESTIONS)]
     row.four.append(cost_of(four))
     row.duckdb.append(cost_of([sys.executable, "-c", _DUCKDB, str(run)]))
 
 
 def lines(rows: Sequence[Row]) -> Iterator[str]:
     yield (
-        "shape planted         rows   CPU s  wall s  M rows/CPU-s  JVM MB  Python MB  exponent  "
+        "shape planted         rows   CPU s  wall s  M rows/CPU-s  engine MB  Python MB  exponent  "
         "of DuckDB  exact  verdict"
     )
     before: dict[tuple[str, bool], Row] = {}
@@ -161,7 +165,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
         yield (
             f"{row.shape:5} {'planted' if row.planted else 'clean':7} {row.rows:12,} {cpu_s:7.1f} "
             f"{row.median('wall_s'):7.1f} {row.rows / cpu_s / 1e6:13.3f} "
-            f"{row.median('java_bytes') / 1e6:7.0f} {row.median('python_bytes') / 1e6:10.0f} "
+            f"{row.median('engine_bytes') / 1e6:10.0f} {row.median('python_bytes') / 1e6:10.0f} "
             f"{exponent:>9} {ratio:10.1f} {'yes' if row.exact else 'NO':>6}  {row.verdict}"
         )
 
@@ -174,7 +178,7 @@ def main() -> int:
     parser.add_argument("--shapes", default="load,soak")
     parser.add_argument("--plants", default="clean,planted")
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--memory", default="2g")
+    parser.add_argument("--master", default="", help="sail, local[2], ... (default: by size)")
     parser.add_argument("--folder", default=None, help="for the histories (default: temporary)")
     given = parser.parse_args()
     home = Path(tempfile.mkdtemp(dir=given.folder))
@@ -194,7 +198,7 @@ def main() -> int:
                     rows.append((Row(shape, bool(plants), truth.rows), run, plants))
         for _ in range(given.repeat):
             for row, run, plants in rows:
-                measure(row, run, given.memory, plants)
+                measure(row, run, given.master, plants)
                 print(f"judged {run.parent.name}: {row.costs[-1].cpu_s:.1f} CPU-s", flush=True)
         for line in lines([row for row, _, _ in rows]):
             print(line)

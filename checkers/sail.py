@@ -14,7 +14,9 @@ server of Sail's does, and runs no Python for anybody.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,33 +37,47 @@ is the defaults of settings, and how a Python function is packed, which has chan
 `checkers.judging.workers`."""
 
 
+class Died(RuntimeError):
+    """The server began, and ended: this process's engine is Spark again."""
+
+
 def there() -> bool:
     """Whether Sail is installed, with what a client of Spark Connect needs."""
     return all(importlib.util.find_spec(name) for name in ("pysail", "grpc_status", "pandas"))
 
 
+_MEMORY: Final = 2 << 30
+"""For sorts, joins and groups together, as Spark's heap. What does not fit is sorted and grouped by
+way of files, or refused, and then Spark's to answer."""
 _servers: Final[list[Server]] = []
 
 
 def session(settings: Mapping[str, str]) -> SparkSession:
     """A session at this process's server, started when there is none; ``settings``: Spark's, by
-    name. Raises `OSError` with what the server said in place of starting."""
+    name. Raises `OSError` with what the server said in place of starting, `Died` where it is gone
+    before it was asked anything."""
+    from pyspark.errors import PySparkException
     from pyspark.sql.connect.session import SparkSession as Client
 
     # What makes a column or a window speaks to a server from now on, and to no JVM.
     os.environ[CLIENT] = "1"
     if not _servers:
         server = Server()
-        builder: Any = Client.builder.remote(server.url)
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        server.session = builder.create()
-        # It is at hand or gone: who tries again speaks to nobody, and keeps us from ending.
-        server.session.client.disable_reattachable_execute()
-        server.session.client.set_retry_policies([])
         _servers.append(server)
-    own: SparkSession = _servers[0].session
-    return own
+        own: Any = Client(server.url)
+        # It is at hand or gone: who tries again speaks to nobody, and keeps us from ending.
+        own.client.disable_reattachable_execute()
+        own.client.set_retry_policies([])
+        server.session = own
+        try:
+            for name, value in settings.items():
+                own.conf.set(name, value)
+        except PySparkException as error:
+            leave()
+            raise Died(f"it ended as soon as it had begun ({type(error).__name__})") from None
+        Client._set_default_and_active_session(own)
+    found: SparkSession = _servers[0].session
+    return found
 
 
 def judges() -> bool:
@@ -78,6 +94,15 @@ def as_read(frame: DataFrame) -> DataFrame:
     """The same rows, for a filter with a lambda in it: Sail takes filters into the files that it
     reads, and there loses sight of a lambda's columns."""
     return frame.limit(2**31 - 1) if answers(frame.sparkSession) else frame
+
+
+def written(frame: DataFrame) -> tuple[DataFrame, Path]:
+    """The same rows, made now and kept in the folder that is given, for whoever reads them again:
+    Sail takes `persist` for nothing, and makes a frame anew for each who asks. The folder goes with
+    the server at the latest."""
+    folder = Path(tempfile.mkdtemp(dir=_servers[0].scratch))
+    frame.write.mode("append").parquet(folder.as_uri())
+    return frame.sparkSession.read.schema(frame.schema).parquet(folder.as_uri()), folder
 
 
 def leave() -> None:
@@ -100,12 +125,20 @@ class Server:
         told = os.environ.get("PYTHONPATH")
         paths = os.pathsep.join([str(package.parent), *([told] if told else [])])
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        self.scratch = Path(tempfile.mkdtemp(prefix="biplane-sail-"))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-m", __name__, str(self.scratch)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env={**os.environ, "PYTHONPATH": paths, "RUST_LOG": "error"},
+            env={
+                **os.environ,
+                "PYTHONPATH": paths,
+                "RUST_LOG": "error",
+                "SAIL_RUNTIME__MEMORY_POOL__TYPE": "fair",
+                "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(_MEMORY),
+                "SAIL_RUNTIME__TEMPORARY_FILES__PATHS": json.dumps([str(self.scratch)]),
+            },
             start_new_session=True,  # what a terminal sends is not for it: `end` ends it
         )
         assert self.process.stdout is not None
@@ -124,6 +157,7 @@ class Server:
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 def _serve() -> None:
@@ -138,6 +172,8 @@ def _serve() -> None:
     server.start(background=True)
     print(server.listening_address[1], flush=True)
     sys.stdin.read()
+    for scratch in sys.argv[1:]:  # who started it was killed, and takes nothing away
+        shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)
 
 

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 SMALL_ROWS: Final = 1_500_000
 """Up to so many rows, planning and compiling cost more than the rows."""
+SAIL_ROWS: Final = 60_000_000
+"""Up to so many Sail was seen to judge, in the memory that `checkers.sail` gives it and in a tenth
+to a half of Spark's CPU time."""
 _SOON_S: Final = 0.1
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_MEMORY: Final = "2g"
@@ -129,7 +132,11 @@ def session(
     chosen = master or os.environ.get("BIPLANE_SPARK_MASTER")
     chosen = chosen or (None if submitted else f"local[{cores()}]")
     if chosen == sail.MASTER or sail.judges():
-        return sail_session()
+        try:
+            return sail_session()
+        except sail.Died as error:
+            chosen = f"local[{cores()}]"
+            logging.getLogger(__name__).warning("Sail: %s; Spark (%s) judges", error, chosen)
     if chosen and chosen.startswith(CONNECT):
         return _connected(chosen, conf or {})
     if chosen:
@@ -188,14 +195,14 @@ def _launch(settings: Mapping[str, str]) -> None:
         SparkContext._ensure_initialized(gateway=gateway)
 
 
-def engine(master: str | None = None, *, small: bool, asks_spark: bool = False) -> str | None:
+def engine(master: str | None = None, *, rows: int, asks_spark: bool = False) -> str | None:
     """The master that judges what lies on this machine: the one that is named, here or by
-    ``BIPLANE_SPARK_MASTER``. Where none is, Sail takes small histories if it is installed, and
-    Spark (None) what is large or asks for its settings. A process has one engine at a time: whoever
-    judges first judges on, until `checkers.sail.leave`."""
+    ``BIPLANE_SPARK_MASTER``. Where none is, Sail takes up to `SAIL_ROWS` if it is installed, and
+    Spark (None) what is larger or asks for its settings. A process has one engine at a time:
+    whoever judges first judges on, until `checkers.sail.leave`."""
     if master or os.environ.get("BIPLANE_SPARK_MASTER") or "PYSPARK_GATEWAY_PORT" in os.environ:
         return master
-    return sail.MASTER if small and not asks_spark and sail.there() else None
+    return sail.MASTER if rows <= SAIL_ROWS and not asks_spark and sail.there() else None
 
 
 def sail_session() -> SparkSession:
@@ -309,20 +316,21 @@ _is_there: Final = threading.Event()
 """What was begun ahead has started, or failed."""
 
 
-def start_ahead(*, small: bool = True) -> None:
-    """Begin to start Spark while something else is waited for, and let it do a little of
-    everything, so that what it needs is loaded; `session` waits for the start alone. What goes
-    wrong is told by `session`, which tries again."""
+def start_ahead(*, rows: int = 0) -> None:
+    """Begin to start what will judge about so many rows while something else is waited for, and let
+    Spark do a little of everything, so that what it needs is loaded; `session` waits for the start
+    alone. What goes wrong is told by `session`, which tries again."""
     global _ahead
     if _ahead is None:
-        _ahead = threading.Thread(target=_start, args=(small,), name="spark-start", daemon=True)
+        _ahead = threading.Thread(target=_start, args=(rows,), name="spark-start", daemon=True)
         _ahead.start()
 
 
-def _start(small: bool) -> None:
+def _start(rows: int) -> None:
+    small = rows <= SMALL_ROWS
     with contextlib.suppress(Exception):
         try:
-            spark = session(engine(small=small), small=small)
+            spark = session(engine(rows=rows), small=small)
         finally:
             _is_there.set()
         if not connected(spark):

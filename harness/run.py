@@ -29,7 +29,7 @@ from typing import Any, Final
 from checkers.history import HistoryError
 from checkers.history.playing import playing
 from checkers.judging.verdict import Verdict
-from checkers.spark import SMALL_ROWS, SparkFailed, start_ahead
+from checkers.spark import SparkFailed, start_ahead
 from faults.plan import Plan
 from harness.arms import arms_and_lacking, interleaved, plan_of, settled_s
 from harness.clock import tie_clocks, widen
@@ -211,7 +211,7 @@ def _start_spark(folder: Path) -> None:
     """What judges takes seconds to start: it does so while nodes are stopped, when no load is left
     that it could disturb, and while the history is finished."""
     live = sum(path.stat().st_size for path in folder.glob("trials/*/live/*.jsonl"))
-    start_ahead(small=live <= SMALL_ROWS * _BYTES_A_ROW)
+    start_ahead(rows=live // _BYTES_A_ROW)
 
 
 def _play(

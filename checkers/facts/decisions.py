@@ -64,7 +64,12 @@ Life = list[Decision]
 
 def from_log(history: History) -> set[Trial]:
     """The trials in which ZooKeeper's own log was read."""
-    return {(row["arm"], row["trial"]) for row in history.rows("zk_write")}
+
+    def make() -> set[Trial]:
+        return {(row["arm"], row["trial"]) for row in history.rows("zk_write")}
+
+    found: set[Trial] = history.memo("in ZooKeeper's log", make)
+    return found
 
 
 def lives(history: History) -> dict[Key, list[Life]]:

@@ -39,7 +39,12 @@ def elections(history: History) -> dict[Trial, list[Election]]:
 
 def in_order(history: History) -> list[Row]:
     """ZooKeeper's log; rows of one transaction in the order of its parts."""
-    return sorted(history.rows("zk_write"), key=lambda r: (r["arm"], r["trial"], r["zxid"]))
+
+    def make() -> list[Row]:
+        return sorted(history.rows("zk_write"), key=lambda r: (r["arm"], r["trial"], r["zxid"]))
+
+    found: list[Row] = history.memo("ZooKeeper's log in order", make)
+    return found
 
 
 def written(row: Row) -> Pick:

@@ -17,9 +17,12 @@ Kinds whose size does not grow with the load (faults, phases, log ends, ...) may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -59,6 +62,10 @@ _FEW_ROWS: Final = 2_000
 reader of a file is told the whole of Hadoop's configuration, and reads the file anew."""
 
 
+_ROWS_AT_ONCE: Final = 10_000
+"""A row in Python is many times what it is in Arrow."""
+
+
 class Stopped(Exception):
     """No more of the history is given: the message says why."""
 
@@ -96,7 +103,7 @@ class History:
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._timeless: dict[str, list[dict[str, Any]]] = {}
         self._memo: dict[str, Any] = {}
-        self._kept: list[DataFrame] = []
+        self._kept: list[Callable[[], object]] = []
         self._making: dict[str, RLock] = {}
         self._lock = RLock()
         self.unanswered: list[str] = []
@@ -164,7 +171,7 @@ class History:
         tiny = total is not None and total <= LIGHT_ROWS
         small = (total or 0) <= SMALL_ROWS
         if judge:
-            master = engine(master, small=small, asks_spark=bool(memory or conf))
+            master = engine(master, rows=total or 0, asks_spark=bool(memory or conf))
         spark = spark or session(master, memory=memory, conf=conf, small=small)
         return cls(
             tuned(spark, total, one_partition=tiny),
@@ -299,24 +306,31 @@ class History:
         """A frame that several jobs read: made by the first of them, and kept until `close`."""
 
         def kept() -> DataFrame:
-            frame = make().persist()
-            self._kept.append(frame)
+            frame = make()
+            if sail.answers(self.spark) and not self._tiny:
+                frame, folder = sail.written(frame)
+                self._kept.append(partial(rmtree, folder, ignore_errors=True))
+                return frame
+            self._kept.append(frame.persist().unpersist)
             return frame
 
         found: DataFrame = self.memo(name, kept)
         return found
 
-    def table(self, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
-        """A small frame made on the driver; ``schema`` is DDL. By way of Arrow it becomes a local
-        table in the plan: no job is needed to read it, and an empty one prunes what joins it."""
+    def table(self, rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
+        """A small frame made on the driver, of rows that are taken one by one; ``schema`` is DDL.
+        By way of Arrow it becomes a local table in the plan: no job is needed to read it, and an
+        empty one prunes what joins it."""
         import pyarrow as pa
 
         fields = [part.split() for part in schema.split(", ")]
         types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
         types["array<bigint>"] = pa.list_(pa.int64())
         layout = pa.schema([pa.field(name, types[kind]) for name, kind in fields])
-        table = pa.Table.from_pylist([dict(r) for r in rows], layout)
-        return self._whole(local_frame(self._light, table))
+        left, parts = iter(rows), [layout.empty_table()]
+        while some := [dict(row) for row in islice(left, _ROWS_AT_ONCE)]:
+            parts.append(pa.Table.from_pylist(some, layout))
+        return self._whole(local_frame(self._light, pa.concat_tables(parts).combine_chunks()))
 
     def stop(self, why: str) -> None:
         """From now on whoever asks for more of the history gets `Stopped`. From any thread."""
@@ -338,8 +352,8 @@ class History:
 
     def close(self) -> None:
         """Forget what was shared between checks. The Spark session lives on."""
-        for frame in self._kept:
-            frame.unpersist()
+        for forget in self._kept:
+            forget()
         self._kept.clear()
         self._memo.clear()
         self._frames.clear()

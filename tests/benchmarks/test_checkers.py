@@ -28,7 +28,7 @@ def test_a_process_costs_what_it_and_its_children_do() -> None:
     assert both.cpu_s > 0.9
     assert alone.python_bytes > 80_000_000
     assert both.python_bytes > 160_000_000
-    assert both.java_bytes == 0
+    assert both.engine_bytes == 0
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         cost_of([sys.executable, "-c", "import sys\ntry:\n    1/0\nexcept Exception as e:\n"
                  "    print(repr(e)); sys.exit(255)"])  # fmt: skip
@@ -37,7 +37,7 @@ def test_a_process_costs_what_it_and_its_children_do() -> None:
 def test_rows_say_how_cost_grew() -> None:
     def row(rows: int, cpu_s: float, exact: bool = True) -> Row:
         one = Row("load", True, rows, verdict="invalid", exact=exact)
-        one.costs = [Cost(cpu_s=cpu_s * n, java_bytes=10**9) for n in (0.5, 1, 3)]
+        one.costs = [Cost(cpu_s=cpu_s * n, engine_bytes=10**9) for n in (0.5, 1, 3)]
         one.four, one.duckdb = [Cost(cpu_s=6.0)], [Cost(cpu_s=1.5)]
         return one
 

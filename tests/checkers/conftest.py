@@ -26,7 +26,7 @@ ARM = "bp-single"
 def spark() -> Iterator[Any]:
     """Whoever judges small histories where nobody is named; by ``BIPLANE_SPARK_MASTER`` another.
     Ended: a JVM would otherwise outlive pytest's captured streams."""
-    chosen = engine(small=True)
+    chosen = engine(rows=0)
     yield sail_session() if chosen == sail.MASTER else session(chosen)
     end()
 

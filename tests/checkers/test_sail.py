@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -25,7 +26,7 @@ from checkers.history.parts import files_of
 from checkers.judging import tally
 from checkers.judging.witness import Finding, Pick, attach
 from checkers.promises import NAMES
-from checkers.spark import engine
+from checkers.spark import SAIL_ROWS, engine
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ import sys
 from checkers import sail, spark
 spark.start_ahead()
 if sys.argv[1] == "asked for":
-    own = spark.session(spark.engine(small=True))
+    own = spark.session(spark.engine(rows=1))
     assert spark.session() is own  # a process has one engine
     assert own.range(3).count() == 3
     print(spark.name_of(own))
@@ -99,22 +100,70 @@ def test_one_that_does_not_start_is_a_refusal(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout
 
 
+DIES = """
+import os, threading
+class SparkConnectServer:
+    listening_address = ("127.0.0.1", 9)  # where nobody listens
+    def __init__(self, **_): ...
+    def start(self, background):
+        threading.Timer(0.2, os._exit, (1,)).start()
+"""
+
+
+@pytest.mark.spark
+def test_one_that_dies_after_its_first_word_leaves_it_to_spark(tmp_path: Path) -> None:
+    (tmp_path / "pysail").mkdir()
+    (tmp_path / "pysail/__init__.py").touch()
+    (tmp_path / "pysail/spark.py").write_text(DIES)
+    run = tmp_path / "run"
+    make(run, rows=20_000)
+    code = "import sys; from harness.cli import main; sys.exit(main())"
+    done = python(code, "check", str(run), PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Sail: it ended as soon as it had begun" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert json.loads((run / "results.json").read_text())["engine"].startswith("Spark ")
+
+
+def test_what_several_ask_for_is_made_once(tmp_path: Path) -> None:
+    make(tmp_path / "run", rows=250_000)
+    done = python(KEPT, str(tmp_path / "run"))
+    assert done.stdout.splitlines() == ["True 1", "0", "False"], done.stderr
+
+
+KEPT = """
+import sys
+from checkers import sail, spark
+from checkers.history.frames import History
+with History.load(sys.argv[1], master="sail") as history:
+    whole = history.frame("log_read")
+    kept = history.keep("some", lambda: whole.where("offset < 100").select("node", "offset"))
+    (server,) = sail._servers
+    again = history.keep("some", lambda: whole)
+    n = whole.where("offset < 100").count()
+    print(kept is again and kept.count() == n > 0, len(list(server.scratch.iterdir())))
+print(len(list(server.scratch.iterdir())))
+spark.end()
+print(server.scratch.exists())
+"""
+
+
 def test_who_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("BIPLANE_SPARK_MASTER", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
-    assert engine(small=True) == sail.MASTER
-    assert engine(small=False) is None, "Spark"
-    assert engine(small=True, asks_spark=True) is None, "--memory and --conf are Spark's"
-    assert engine("spark://x:7077", small=True) == "spark://x:7077"
+    assert engine(rows=1) == sail.MASTER
+    assert engine(rows=SAIL_ROWS + 1) is None, "Spark"
+    assert engine(rows=1, asks_spark=True) is None, "--memory and --conf are Spark's"
+    assert engine("spark://x:7077", rows=1) == "spark://x:7077"
     monkeypatch.setattr(sail, "there", lambda: False)
-    assert engine(small=True) is None
-    assert engine(sail.MASTER, small=True) == sail.MASTER, "and says what is lacking"
+    assert engine(rows=1) is None
+    assert engine(sail.MASTER, rows=1) == sail.MASTER, "and says what is lacking"
     monkeypatch.setattr(sail, "there", lambda: True)
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # spark-submit's
-    assert engine(small=True) is None
+    assert engine(rows=1) is None
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
     monkeypatch.setenv("BIPLANE_SPARK_MASTER", "local[1]")
-    assert engine(small=True) is None, "whom it names"
+    assert engine(rows=1) is None, "whom it names"
 
 
 @pytest.mark.spark

@@ -29,13 +29,16 @@ what they tell are not judged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import deletion_steps
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order
+from checkers.facts.unions import is_true, united
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -60,9 +63,11 @@ Row = Mapping[str, Any]
 def told_elections(history: History, outcome: Outcome) -> Iterator[Finding]:
     if not history.has("control_send"):
         return
-    owed = list(_owed(history))
-    if not owed:
+    each = _owed(history)
+    first = next(each, None)
+    if first is None:
         return
+    owed = history.table(chain([first], each), _SCHEMA)
     for arm in sorted({key[0] for key in _moved(history)}):
         outcome.unjudged(
             arm, "whether the replicas of partitions that moved were told of elections"
@@ -70,35 +75,66 @@ def told_elections(history: History, outcome: Outcome) -> Iterator[Finding]:
     numbered = history.frame("control_send").where("seq is not null and enqueue_t is not null")
     names = (*_CHANNEL, "node", "api", "enqueue_t", "partitions", "partition_epochs")
     sent = numbered.select(*names)
-    tells = F.col("partition_epochs").isNotNull().alias("tells")
-    queue = sent.select(*_CHANNEL, "node", F.col("api").alias("by"), "enqueue_t", tells).alias("q")
-    wanted = history.table(owed, _SCHEMA)
-    # What came before, and what came behind: the queue was open, and was served that far.
-    same = [F.col(f"q.{name}") == F.col(f"w.{name}") for name in _CHANNEL]
-    early, late = (F.expr(f"q.enqueue_t {which}") for which in ("< w.begun_t", "> w.from_t"))
-    behind = (F.col("w.api") == "LEADER_AND_ISR") | (F.col("q.by") != "LEADER_AND_ISR")
-    in_time = late & behind & (F.col("q.enqueue_t") < F.col("w.to_t"))
-    open_ = queue.join(F.broadcast(wanted.alias("w")), same).groupBy(
-        *(F.col(f"w.{name}").alias(name) for name in wanted.columns)
+    judged = _due(sent, owed).join(
+        _told(sent), [*_CHANNEL, "topic", "partition", "of", "epoch"], "left"
     )
-    due = open_.agg(
-        F.count(F.when(early, 1)).alias("before"),
-        F.min(F.when(in_time, F.col("q.enqueue_t"))).alias("after_t"),
-        F.max("q.node").alias("node"),
-        F.max("q.tells").alias("tells"),
-    ).where((F.col("before") > 0) & ((F.col("of") == _ELECTION) | F.col("tells")))
-    judged = due.join(_told(sent), [*_CHANNEL, "topic", "partition", "of", "epoch"], "left")
-    for row in judged.toArrow().to_pylist():
-        roles_t, metadata_t = row["roles_t"], row["metadata_t"]
-        roles = row["api"] == "LEADER_AND_ISR"
-        if row["after_t"] is not None:
-            outcome.saw(row["arm"], row["trial"], TOLD)
-            if (roles_t if roles else metadata_t) is None:
-                yield _untold(row)
-        if roles and roles_t is not None and metadata_t is not None:
-            outcome.saw(row["arm"], row["trial"], IN_ORDER)
-            if metadata_t < roles_t:
-                yield _disordered(row)
+    roles = F.col("api") == "LEADER_AND_ISR"
+    came_t = F.when(roles, F.col("roles_t")).otherwise(F.col("metadata_t"))
+    both = roles & F.col("roles_t").isNotNull() & F.col("metadata_t").isNotNull()
+    says = {
+        "behind": F.col("after_t").isNotNull(),
+        "both": both,
+        "untold": F.col("after_t").isNotNull() & came_t.isNull(),
+        "disordered": is_true(both & F.expr("metadata_t < roles_t")),
+    }
+    judged = judged.select("*", *(what.alias(name) for name, what in says.items()))
+    # What is as it should be comes as how many there are of it.
+    wrong = F.col("untold") | F.col("disordered")
+    rest = [name for name in judged.columns if name not in ("arm", "trial", *says)]
+    alike = (F.when(wrong, F.col(name)).alias(name) for name in rest)
+    counted = judged.groupBy("arm", "trial", *says, *alike).agg(F.count("*").alias("n"))
+    for row in counted.toArrow().to_pylist():
+        if row["behind"]:
+            outcome.saw(row["arm"], row["trial"], TOLD, row["n"])
+        if row["both"]:
+            outcome.saw(row["arm"], row["trial"], IN_ORDER, row["n"])
+        if row["untold"]:
+            yield _untold(row)
+        if row["disordered"]:
+            yield _disordered(row)
+
+
+def _due(sent: DataFrame, owed: DataFrame) -> DataFrame:
+    """Of what is owed what its channel was open for, with its ``node``; ``after_t``: when that came
+    into its queue which came behind, if anything did (ns)."""
+    queue = sent.select(
+        *_CHANNEL,
+        *(F.col(name).alias(f"q_{name}") for name in ("node", "api", "enqueue_t")),
+        F.col("partition_epochs").isNotNull().alias("q_tells"),
+        F.col("enqueue_t").alias("_t"),
+        F.lit(1).alias("_row"),
+    ).dropna(subset=list(_CHANNEL))
+    wanted = owed.distinct().withColumn("_t", F.col("from_t")).withColumn("_row", F.lit(0))
+    # One look along each channel, from its end: what is behind is what was met so far.
+    channel = Window.partitionBy(*_CHANNEL)
+    whole = channel.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    down = channel.orderBy(F.desc("_t"), "_row")
+    met = down.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    others = F.when(F.col("q_api") != "LEADER_AND_ISR", F.col("q_enqueue_t"))
+    rows = united(wanted, queue).select(
+        "*",
+        F.min("q_enqueue_t").over(whole).alias("_first_t"),
+        F.max("q_node").over(whole).alias("node"),
+        F.max("q_tells").over(whole).alias("tells"),
+        F.min("q_enqueue_t").over(met).alias("_next_t"),
+        F.min(others).over(met).alias("_other_t"),
+    )
+    next_t = F.when(F.col("api") == "LEADER_AND_ISR", F.col("_next_t")).otherwise(F.col("_other_t"))
+    due = rows.where("_row = 0 and _first_t < begun_t").where(
+        (F.col("of") == _ELECTION) | F.col("tells")
+    )
+    in_time = F.when(next_t < F.col("to_t"), next_t)
+    return due.select(*owed.columns, "node", in_time.alias("after_t"))
 
 
 def _told(sent: DataFrame) -> DataFrame:

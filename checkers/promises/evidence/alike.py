@@ -83,7 +83,7 @@ _EITHER: Final = {
     "log_folder": ("topic_id",),  # who keeps none is a finding (`checkers.promises.log_files`)
 }
 _WRITER: Final = (
-    "if(seq is not null and process rlike '^node-[0-9]+$', 'brokers', coalesce(process, '?'))"
+    "if(_numbered and process rlike '^node-[0-9]+$', 'brokers', coalesce(process, '?'))"
 )
 """Who writes alike."""
 _NOT_ASKED: Final = ("error_ns", "process")
@@ -131,13 +131,21 @@ def _sent_again(history: History) -> tuple[str, ...]:
 
 def _rows(history: History, kind: str, more: tuple[str, ...]) -> DataFrame:
     there = (f"if(`{name}` is null, 0L, {1 << i}L)" for i, name in enumerate(_columns(kind)))
-    sort = (f"coalesce(string({one}), '?')" for one in (*_SORTS[kind], *more))
+    sorts = {f"_sort{i}": one for i, one in enumerate((*_SORTS[kind], *more))}
     # One text each: column by column it would be hundreds of calls to Spark a kind.
-    return history.frame(kind).select(
+    rows = history.frame(kind).selectExpr(
+        *("arm", "trial", "process", "seq is not null as _numbered"),
+        *(f"{one} as {name}" for name, one in sorts.items()),
+        f"{' | '.join(there)} as there",
+    )
+    if history.many(kind):  # put into words once for all that say the same
+        rows = rows.distinct()
+    said = (f"coalesce(string({name}), '?')" for name in sorts)
+    return rows.select(
         "arm",
         "trial",
         F.lit(kind).alias("kind"),
         F.expr(_WRITER).alias("process"),
-        F.expr(f"concat_ws('|', {', '.join(sort)})" if _SORTS[kind] else "''").alias("sort"),
-        F.expr(" | ".join(there)).alias("there"),
+        F.expr(f"concat_ws('|', {', '.join(said)})" if sorts else "''").alias("sort"),
+        "there",
     )

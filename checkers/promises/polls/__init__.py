@@ -133,14 +133,14 @@ def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
         F.min(F.when(got, F.col("offset"))).alias("first"),
         F.max(F.when(got, F.col("offset"))).alias("last"),
         F.count(F.when(got, 1)).alias("n"),
-        F.count_distinct(F.when(got, F.col("offset"))).alias("distinct"),
         F.max(reset.cast("int")).alias("reset"),
         F.min("t").alias("t"),
         F.array_sort(F.collect_list(F.when(got, F.struct("seq", "offset")))).alias("_given"),
     )
     given = F.col("_given.offset")
     within = (F.col("reset") == 0) & (given != F.array_sort(given))
-    polls = polls.withColumn("_within", within).drop("_given")
+    distinct = F.size(F.array_distinct(given)).alias("distinct")
+    polls = polls.select("*", within.alias("_within"), distinct).drop("_given")
     order = Window.partitionBy(*keys).orderBy("_poll")
     polls = polls.withColumn("_before", F.lag("last").over(order))
     polls = polls.withColumn("_before_t", F.lag("t").over(order))

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 from checkers.facts.calm import calm
 from checkers.facts.committed import committed
 from checkers.facts.leadership import TP, key_of
+from checkers.facts.unions import is_true
 from checkers.judging.excuses import Excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -62,11 +63,15 @@ def given_late(history: History, outcome: Outcome, known: Excuses) -> Iterator[t
     members = history.frame("assignment").select("arm", "trial", "process").distinct()
     reads = history.frame("fetch").where("type = 'ok'")
     reads = reads.join(F.broadcast(members), ["arm", "trial", "process"], "left_anti")
-    awaited = _awaited(reads, acked, calm_since)
-    late = awaited.where(f"_t > _acked_t + {WAIT_NS}")
-    counts = awaited.where("_own").groupBy("arm", "trial").count()
-    for row in counts.toArrow().to_pylist():
-        outcome.saw(row["arm"], row["trial"], AWAITED, row["count"])
+    awaited = history.keep(RULE, lambda: _counted(_awaited(reads, acked, calm_since)))
+    own, many = F.when(F.col("_own"), F.col("n")), F.when(F.col("_late"), F.col("n"))
+    found = awaited.groupBy("arm", "trial").agg(F.sum(own).alias("own"), F.sum(many).alias("late"))
+    counts = found.toArrow().to_pylist()
+    for row in counts:
+        outcome.saw(row["arm"], row["trial"], AWAITED, row["own"] or 0)
+    if not any(row["late"] for row in counts):
+        return
+    late = awaited.where("_late").drop("n")
     between = "invoke_t > _acked_t and t < _t"
     polls = reads.select("arm", "trial", "process", "poll", "invoke_t", "t").distinct()
     polled = polls.join(F.broadcast(late), ["arm", "trial", "process"]).where(between)
@@ -102,6 +107,15 @@ def _awaited(reads: DataFrame, acked: DataFrame, since: DataFrame) -> DataFrame:
     given = given.select(*TP, *names, own.alias("_own"), first.alias("_first"))
     given = given.select("*", "_first.*").drop("_first")
     return given.where("_before_t < _acked_t and (_own or _before_t > _since)")
+
+
+def _counted(awaited: DataFrame) -> DataFrame:
+    """Those that were given late (``_late``), and how many others there are: ``n``."""
+    late = is_true(F.col("_t") > F.col("_acked_t") + WAIT_NS)
+    rows = awaited.withColumn("_late", late).where("_own or _late")
+    rest = [name for name in awaited.columns if name not in ("arm", "trial", "_own")]
+    alike = (F.when(F.col("_late"), F.col(name)).alias(name) for name in rest)
+    return rows.groupBy("arm", "trial", "_own", "_late", *alike).agg(F.count("*").alias("n"))
 
 
 def _moved(history: History, row: Row) -> bool:
