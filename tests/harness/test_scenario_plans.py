@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers.promises import departures
 from checkers.promises.departures.lagging import SLACK_NS
 from checkers.promises.polls.given_late import WAIT_NS
 from checkers.promises.recovery.between_faults import LIMIT_NS
@@ -448,8 +449,15 @@ def test_who_died_ahead_returns_and_its_leader_dies_silent() -> None:
 
 def test_leaders_move_while_a_broker_hears_no_controller() -> None:
     for plan in plans("unheard-orders"):
-        *turns, bounce = plan.entries
+        *turns, blind, gone, bounce = plan.entries
         assert bounce.fault == "unseen-bounce"
+        assert (blind.fault, gone.fault) == ("link-down", "stop")
+        assert blind.params == {"target": "controller", "link": "zookeeper"}
+        # It goes unseen, and stays away for longer than it may be left in its places.
+        assert blind.at_ms < gone.at_ms < blind.at_ms + blind.duration_ms
+        seen_ms = blind.at_ms + blind.duration_ms
+        assert gone.at_ms + gone.duration_ms - seen_ms > departures.LIMIT_NS / 1e6
+        assert blind.duration_ms < SCENARIOS["unheard-orders"].session_timeout_ms / 2
         for deaf, move in zip(turns[::2], turns[1::2], strict=True):
             assert (deaf.fault, move.fault) == ("link-down", "move-leadership")
             assert deaf.params == {"target": "not-controller", "link": "control"}
