@@ -52,6 +52,7 @@ from faults.packet_cut import PacketCut
 from faults.plane_upgrade import PlaneUpgrade
 from faults.protocol import Entry
 from faults.reassignment import Reassign, ReassignCalledOff, ReassignSucceeded
+from faults.remove_controller import RemoveController
 from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.stopped_ahead import StoppedAhead
@@ -108,6 +109,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         ZombieController,
         DeposeController,
         OustController,
+        RemoveController,
         LateRegistration,
         UnseenBounce,
         ForgedRequests,

@@ -58,7 +58,8 @@ class Workload:
     that it is none; idempotent, again, and is promised that it lands once; None: it may send again,
     or nobody knows; ``begins``: a consumer at its partitions' "start" or "end" (a group's member
     unless an offset is kept); None: elsewhere, or nobody knows; ``ack_timeout_ms``: how long a
-    producer lets its broker wait for acks=all, None: nobody says."""
+    producer lets its broker wait for acks=all, None: nobody says; ``group``: of a group's member,
+    None: nobody says."""
 
     process: str
     role: str
@@ -68,6 +69,7 @@ class Workload:
     delivery: str | None = None
     begins: str | None = None
     ack_timeout_ms: int | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +326,7 @@ def _workload(read: _Reader, entry: Any, name: str) -> Workload:
         ack_timeout_ms=(
             None if allowed_ms is None else read.integer(allowed_ms, f"{name}.ack_timeout_ms")
         ),
+        group=None if body.get("group") is None else str(body["group"]),
     )
 
 

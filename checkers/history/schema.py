@@ -650,7 +650,7 @@ _KINDS: Final = (
         "A value that an operator was told by one broker (`node`) after the final read, or by its "
         "metrics while a fault lasted (`told`; null: it should have been), beside what ZooKeeper, "
         "or its folders, held of it (`truth`; null: nothing), if that was `known`; "
-        "`error` when the broker gave no answer.",
+        "`error` when the broker gave no answer (`known` then: it was asked for what it led).",
         {
             "api": "string",  # DescribeCluster, DescribeConfigs, ...; MBeans: its metrics
             # a topic, topic-partition or group; of the cluster: ""; or the fault that asked

@@ -26,6 +26,9 @@ Violations:
 - ``producer-id-twice``: a broker gives a new producer an id that is in a log already, or that
   another broker gives as well (InitProducerId, ZkProducerIdManager): the second one's records are
   taken for the first one's again;
+- ``leader-denies-operator``: who leads partitions, by what is committed, says of them that it does
+  not, or that there are none (DescribeProducers, ListOffsets), for `_HEARS` after the load has
+  ended, and leads them all the while (ReplicaManager.getPartitionOrError);
 - ``brokers-disagree``: where nobody else knows, two brokers describe the cluster or a topic
   differently.
 
@@ -79,6 +82,8 @@ _OLDER: Final = ("Metadata", _LOGS, _MOVES, _GROUPS)
 _IDS: Final = "InitProducerId"
 _OWN: Final = (_LOGS, _PRODUCERS, _RECORDS, _GAUGES, _GROUPS, _IDS, _MOVES)
 """What each broker says of itself, or as the controller that it is."""
+DENIES: Final = "leader-denies-operator"
+_DENIALS: Final = ("NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION")
 _CONTROLLER: Final = "controller"
 _FOUND: Final = re.compile(r"offset (-?\d+), time (-?\d+)")
 
@@ -87,7 +92,9 @@ def check(history: History) -> Outcome:
     outcome = Outcome()
     rows: Sequence[Row] = history.rows("described")
     for row in rows:
-        if row["error"] is not None:
+        if row["error"] in _DENIALS and row["known"]:
+            outcome.add(_denial(row))
+        elif row["error"] is not None:
             says = f"{row['api']} got no answer of node {row['node']}: {row['error']}"
             outcome.unknown(row["arm"], row["trial"], says)
     answered: list[Row] = [row for row in rows if row["error"] is None]
@@ -270,6 +277,12 @@ def _finding(row: Row) -> Finding:
     return _made(rule, row, f"{_what(row)}: {told}; {truth}")
 
 
+def _denial(row: Row) -> Finding:
+    own = {"node": row["node"], "api": row["api"], "error": row["error"]}
+    says = f"node {row['node']} was asked by {row['api']} for what it led, and said {row['error']}"
+    return Finding(DENIES, says, row["arm"], row["trial"], (Pick("described", own, rows=1),))
+
+
 def _what(row: Row) -> str:
     of = f" of {row['name']}" if row["name"] else ""
     return f"node {row['node']} says by {row['api']} as {row['key']}{of}"
@@ -295,11 +308,12 @@ PROMISE: Final = Promise(
         "moves-otherwise": "Those topics are listed as being moved that are.",
         "gauge-otherwise": "Metrics count partitions as they are, and who is missing there.",
         "producer-id-twice": "A producer id is given once.",
+        DENIES: "Who leads a partition does not tell an operator that it does not.",
         "brokers-disagree": "All brokers describe the cluster and its topics in the same way.",
     },
     evidence={TOLD: "of nodes that ran at the final read"},
     unknown_when=(
-        "a node serves such a request, and does not answer it, or with an error",
+        "a node serves such a request, and does not answer it, or with another error",
         "of one thing, two values are said to be the truth",
         "a node's logs were read, and what it describes is not told whole; or nobody tells a thing "
         "by an API that is served",

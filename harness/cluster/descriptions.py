@@ -55,6 +55,11 @@ _VERSIONS: Final[Mapping[ApiKey, int]] = {
 }
 """The oldest version that says what is needed. Who does not serve it is not asked."""
 
+_OF_LEADERS: Final = (ApiKey.DESCRIBE_PRODUCERS, ApiKey.LIST_OFFSETS)
+"""Asked for what the node leads, and nothing else."""
+_HEARS_S: Final = 5.0
+"""So long is who was just elected given to hear of it."""
+
 Key = tuple[str, str]
 """Of what it is told (a topic, a partition; "": the cluster), and which value of it."""
 Values = dict[Key, str]
@@ -62,9 +67,14 @@ Told = Iterator[tuple[Key, str]]
 Truth = dict[ApiKey, Values]
 
 
+class _RefusedByLeader(NoAnswer):
+    """Of what the node leads by what is committed, before it was asked and after it."""
+
+
 def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
     """A row for each value that a running node tells or, by ZooKeeper, should tell; of an API that
-    it serves and does not answer, one row with the ``error``."""
+    it serves and does not answer, one row with the ``error``, ``known`` where it was asked for what
+    it led all the while."""
     there = {s.topic for s in cluster.view.partitions()}
     topics = [topic for topic in topics if topic in there]
     for node in cluster.node_ids:
@@ -79,7 +89,7 @@ def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
             try:
                 rows = _described(cluster, node, api, topics)
             except (NoAnswer, StateUnreadable) as error:
-                record(error=str(error))
+                record(error=str(error), known=isinstance(error, _RefusedByLeader))
                 continue
             for row in rows:
                 record(**row)
@@ -112,7 +122,13 @@ def _described(
     if api == ApiKey.LIST_PARTITION_REASSIGNMENTS and _controller(before) != str(node):
         return []  # nobody else knows
     address = cluster.address(node, Link.CLIENT, direct=True)
-    told = dict(_ask(address, api, topics, _led(cluster, node, topics)))
+    led = _led(cluster, node, topics)
+    try:
+        told = dict(_ask(address, api, topics, led))
+    except NoAnswer as error:
+        if led and api in _OF_LEADERS and led == _led(cluster, node, topics):
+            raise _RefusedByLeader(str(error)) from error
+        raise
     rows = list(compared(api, told, before, _truth(cluster, node, topics)))
     check_takes_part(cluster.view, node)
     return rows
@@ -285,9 +301,12 @@ def _ask(
         case _:
             fields, read = {"timeout": _TIMEOUT_MS, "topics": None}, _reassignments
     # Who fetches its first block of producer ids in the background has none at first (KIP-730).
-    patient = stop_after_delay(_TIMEOUT_S if api == ApiKey.INIT_PRODUCER_ID else 0)
+    waits = {ApiKey.INIT_PRODUCER_ID: _TIMEOUT_S, **dict.fromkeys(_OF_LEADERS, _HEARS_S)}
     tries = Retrying(
-        stop=patient, wait=wait_fixed(0.1), retry=retry_if_exception_type(NoAnswer), reraise=True
+        stop=stop_after_delay(waits.get(api, 0)),
+        wait=wait_fixed(0.1),
+        retry=retry_if_exception_type(NoAnswer),
+        reraise=True,
     )
     told = tries(
         lambda: list(read(ask(address, request(api, _VERSIONS[api], **fields), _TIMEOUT_S)))

@@ -9,6 +9,11 @@ With one link for both planes its data is cut off as well.
 After the first link there is a pause: what was not put right then would be by the next move, which
 tells everybody anew.
 
+Then a broker ends while the controller is cut from ZooKeeper, for less than its session: that it
+went, and all that changes later, the controller hears only if it looks again when it is back, and
+watches anew (ZooKeeper's own client has the server compare: SetWatches). It stays away until others
+must lead in its place.
+
 Last a broker ends and begins anew while the controller looks away: all that it was told is gone,
 and only its broker epoch says so (KIP-380).
 """
@@ -39,6 +44,11 @@ STEP_MS = 4000
 DOWN_MS = 2200
 PAUSE_MS = 5000
 """So much longer nothing happens after the first step."""
+BLIND_MS = 3000
+"""In which a broker ends, and far less than a session."""
+GONE_MS = BLIND_MS + 5500
+"""Longer by all that a controller may take to replace it (`checkers.promises.departures`)."""
+BACK_MS = 2500
 SESSION_TIMEOUT_MS = 15_000
 """Longer than a broker takes to begin anew: as long is the controller stopped."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -73,21 +83,40 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params={"partitions": f"{TOPIC}-*", "order": "rotate"},
             ),
         ]
-    bounce = Entry(
-        id="bounce",
-        fault="unseen-bounce",
-        at_ms=(step + 1) * STEP_MS + PAUSE_MS,
-        duration_ms=0,
-        params={"target": "not-controller"},
-    )
-    return Plan.of(rng.getrandbits(31), [*entries, bounce])
+    at_ms = (step + 1) * STEP_MS + PAUSE_MS
+    entries += [
+        Entry(
+            id="blind",
+            fault="link-down",
+            at_ms=at_ms,
+            duration_ms=BLIND_MS,
+            params={"target": "controller", "link": "zookeeper"},
+        ),
+        Entry(
+            id="gone",
+            fault="stop",
+            at_ms=at_ms + 400,
+            duration_ms=GONE_MS,
+            params={"target": "not-controller"},
+        ),
+        Entry(
+            id="bounce",
+            fault="unseen-bounce",
+            at_ms=at_ms + 400 + GONE_MS + BACK_MS,
+            duration_ms=0,
+            params={"target": "not-controller"},
+            after="gone",
+        ),
+    ]
+    return Plan.of(rng.getrandbits(31), entries)
 
 
 UNHEARD_ORDERS = Scenario(
     name="unheard-orders",
     conjecture=(
         "What a broker could not be told while its controller link was down it is told afterwards, "
-        "in order: it leads and follows as was decided, and no acks=all record is lost."
+        "in order; a controller that was cut from ZooKeeper for a moment sees who went meanwhile; "
+        "and no acks=all record is lost."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
     needs=frozenset({Capability.LINKS, Capability.ELECT_LEADERS, Capability.CONTROL_REQUESTS}),

@@ -20,13 +20,14 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
     again and again, and is promised that it lands once; absent, nothing of that; and
     ``ack_timeout_ms``, where it says how long a broker may wait for acks=all; of a consumer
     ``begins``: at the "start" of its partitions, or at their "end"; of a group's member, at their
-    start unless the group has kept an offset."""
+    start unless the group has kept an offset, and its ``group``."""
     params = spec.params
     record: dict[str, Any] = {"process": spec.process, "role": spec.role}
     if spec.role == "direct-producer":
         record["topics"] = {params["topic"]: [params.get("partition", 0)]}
     elif spec.role == "group-consumer":  # which partitions it is given is the group's business
         record["topics"] = {topic: [] for topic in params["topics"]}
+        record["group"] = params["group"]
         if (params.get("client") or {}).get("auto.offset.reset", "earliest") == "earliest":
             record["begins"] = "start"
     elif spec.role == "record-deleter":

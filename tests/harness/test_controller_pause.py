@@ -25,10 +25,13 @@ def test_every_way_and_one_at_a_time(profile: Profile, seed: int) -> None:
         ("depose-controller", "pause"),
         ("depose-controller", "cut"),
         ("oust-controller", None),
+        ("remove-controller", None),
     }
-    last = plan.entries[-1]
-    over_ms = last.at_ms + last.duration_ms
-    assert len(plan.entries) == 3 or over_ms <= profile.chaos_s * 1000 + REST_MS
+    *turns, removed = plan.entries
+    over_ms = turns[-1].at_ms + turns[-1].duration_ms
+    assert len(turns) == 3 or over_ms <= profile.chaos_s * 1000 + REST_MS
+    # The one before it puts somebody into office by what it is removed by.
+    assert (removed.fault, removed.after) == ("remove-controller", turns[-1].id)
     for before, after in pairwise(plan.entries):
         # The old one is back, and a quorum of three whole, before the next is taken away.
         assert after.at_ms - (before.at_ms + before.duration_ms) >= 1000
@@ -50,6 +53,8 @@ def test_where_there_is_no_zookeeper_nobody_can_remove_its_znode(sut: str) -> No
     plan = SCENARIO.plan(random.Random(1), PROFILES["smoke"])
     offered = get(sut).capabilities | {Capability.LINKS, Capability.PAUSE}
     kept, skipped = plan.for_capabilities(offered)
-    assert len(kept.entries) + len(skipped) == 3
+    assert len(kept.entries) + len(skipped) == 4
     reasons = [(entry.fault, reason) for entry, reason in skipped]
-    assert reasons == ([("oust-controller", "needs zookeeper")] if sut == "kafka-kraft" else [])
+    removals = ("oust-controller", "remove-controller")
+    wanted = [(name, "needs zookeeper") for name in removals] if sut == "kafka-kraft" else []
+    assert reasons == wanted

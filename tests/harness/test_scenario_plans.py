@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers.promises import departures
 from checkers.promises.departures.lagging import SLACK_NS
 from checkers.promises.polls.given_late import WAIT_NS
 from checkers.promises.recovery.between_faults import LIMIT_NS
@@ -175,19 +176,35 @@ def test_handed_over_partitions_are_fetched_by_threads_of_their_own() -> None:
 
 def test_a_torn_log_ends_where_a_batch_of_its_leader_ends() -> None:
     """Else who trusts the torn end is stuck behind it, and nobody sees what it would have done."""
-    producers = [r for r in SCENARIOS["log-recovery"].workloads(STAGE) if r.role == "producer"]
+    roles = [r for r in SCENARIOS["log-recovery"].workloads(STAGE) if r.role == "producer"]
+    producers = [r for r in roles if "recovered" in r.params["topics"]]
     assert len(producers) == 2
     assert all(r.params["client"] == {"batch.num.messages": "1"} for r in producers)
 
 
 def test_a_broker_that_was_stopped_in_order_is_the_first_to_be_torn() -> None:
     for plan in plans("log-recovery"):
-        first, *others = plan.entries
+        ahead, first, *others = plan.entries
+        assert (ahead.fault, first.after) == ("stopped-ahead", "ahead")
         assert first.params["stopped_first"]
         assert first.params["mode"] == "scrambled"  # only who looks at its checksum sees it
         assert others
         assert not any(entry.params["stopped_first"] for entry in others)
         assert first.at_ms + first.duration_ms < others[0].at_ms
+
+
+def test_who_is_stopped_ahead_leads_and_is_not_the_controller() -> None:
+    """Its times are asked by nobody: Apache Kafka forgets them (BIPLANE-2)."""
+    scenario = SCENARIOS["log-recovery"]
+    (ahead,) = (t for t in scenario.topics(STAGE) if t.name == "ahead")
+    assert ahead.assignment[0][0] == STAGE.victim
+    assert len(ahead.assignment[0]) == 3
+    roles = [r for r in scenario.workloads(STAGE) if "ahead" in r.params.get("topics", ())]
+    assert {(r.role, r.params.get("acks")) for r in roles} == {
+        ("producer", -1),
+        ("producer", 1),
+        ("consumer", None),
+    }
 
 
 # ---- situations brought about on purpose ---------------------------------------------------------
@@ -448,8 +465,15 @@ def test_who_died_ahead_returns_and_its_leader_dies_silent() -> None:
 
 def test_leaders_move_while_a_broker_hears_no_controller() -> None:
     for plan in plans("unheard-orders"):
-        *turns, bounce = plan.entries
+        *turns, blind, gone, bounce = plan.entries
         assert bounce.fault == "unseen-bounce"
+        assert (blind.fault, gone.fault) == ("link-down", "stop")
+        assert blind.params == {"target": "controller", "link": "zookeeper"}
+        # It goes unseen, and stays away for longer than it may be left in its places.
+        assert blind.at_ms < gone.at_ms < blind.at_ms + blind.duration_ms
+        seen_ms = blind.at_ms + blind.duration_ms
+        assert gone.at_ms + gone.duration_ms - seen_ms > departures.LIMIT_NS / 1e6
+        assert blind.duration_ms < SCENARIOS["unheard-orders"].session_timeout_ms / 2
         for deaf, move in zip(turns[::2], turns[1::2], strict=True):
             assert (deaf.fault, move.fault) == ("link-down", "move-leadership")
             assert deaf.params == {"target": "not-controller", "link": "control"}

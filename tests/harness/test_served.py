@@ -95,6 +95,7 @@ def test_every_scenarios_workloads_can_be_told(name: str, tmp_path: Path) -> Non
         assert bool(workload.nodes) == (workload.role in ("metadata-reader", "prober"))
         reads = workload.role in ("consumer", "group-consumer")
         assert (workload.begins is not None) == reads
+        assert (workload.group is not None) == (workload.role == "group-consumer")
         late = workload.process == "tail-reader"
         assert workload.begins in (None, "end" if late else "start")
         if produces or workload.role == "consumer":

@@ -22,8 +22,8 @@ no fault names; the fourth where there was no fault at all:
   all that time (KafkaController.onBrokerStartup sends everybody UpdateMetadata at once);
 - ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
   although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
-- ``impossible-done``, ``never-refused``, ``answered-out-of-turn``: of what cannot be done
-  (`impossible`), whatever goes on;
+- ``impossible-done``, ``refused-otherwise``, ``never-refused``, ``answered-out-of-turn``: of what
+  cannot be done (`impossible`), whatever goes on;
 - ``made-and-denied``: who said that it had made a topic, and ran and was registered ever since,
   says of it that there is none, to who is the first to delete it or gives it more partitions. It
   waits with the first answer until it knows the topic itself (DelayedCreatePartitions);
@@ -362,6 +362,7 @@ PROMISE: Final = Promise(
         "request-refused": "A sound request of an operator is not refused.",
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
+        "refused-otherwise": "What cannot be done is refused with the error that says why.",
         "never-refused": "Who asks for what cannot be done is told so.",
         "answered-out-of-turn": "On one connection answers come in the order of the requests.",
         "granted-and-not-done": "What a controller says that it did is done.",
@@ -381,7 +382,7 @@ PROMISE: Final = Promise(
         MADE: "by ZooKeeper's log",
     },
     blind=(
-        "with which error of several what cannot be done is refused",
+        "of what cannot be done: answers that send elsewhere, or say to try again",
         "refusals, and lost answers, beside a fault, or an election of a controller",
         "moves of partitions that were refused, and made",
         "elections that were refused, and came about in that moment",

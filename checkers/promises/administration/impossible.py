@@ -4,6 +4,10 @@
 Role ``refused-asker`` asks every broker, all the while, for one such thing after the other.
 
 - ``impossible-done``: a broker says that it did it (its rows name the error that is ``wanted``);
+- ``refused-otherwise``: a broker refuses it with an error that is neither the one that is
+  ``wanted`` nor one that says to ask another broker, or again (`_ELSEWHERE`): by its error a client
+  tells what it did wrong, and whether to try again. What releases before 3.2 say of configs is
+  another one, and lawful (`_OLDER`);
 - ``never-refused``: in the end one kind of request is never answered by a broker, `TRIES` times or
   more, though others of the same client to the same broker are, in between, and though all was
   healed (`checkers.facts.calm`) when it was asked the last two times. A refusal waits for nothing,
@@ -14,10 +18,9 @@ Role ``refused-asker`` asks every broker, all the while, for one such thing afte
   was answered first, which the client tells by their numbers. Nothing excuses that (the protocol:
   responses come in the order of the requests; SocketServer mutes a connection meanwhile).
 
-Lawful, and looks similar: with another error than the one that is wanted a broker says that it is
-no controller, or that somebody else is by now (any error is a refusal); a broker that is away, or
-cut off, answers nothing at all, and one whose controller waits for ZooKeeper answers once it is
-back.
+Lawful, and looks similar: a broker that is no controller, or no leader, says that, and so does one
+that is moving the partition; a broker that is away, or cut off, answers nothing at all, and one
+whose controller waits for ZooKeeper answers once it is back.
 """
 
 from __future__ import annotations
@@ -36,6 +39,16 @@ if TYPE_CHECKING:
 REFUSED: Final = "requests for what cannot be done"
 DONE, MUTE = "impossible-done", "never-refused"
 TURN: Final = "answered-out-of-turn"
+OTHERWISE: Final = "refused-otherwise"
+_ELSEWHERE: Final = frozenset(
+    {
+        *(-1, 3, 5, 6, 7, 8, 9, 13),  # a broker that trips is another promise's (exceptions)
+        *(14, 15, 16, 19, 20, 41, 56, 60, 74, 75, 89),
+    }
+)
+"""Errors that say: not here, or not now. (CORRUPT_MESSAGE is retriable as well, and wanted.)"""
+_OLDER: Final = {40: 42}
+"""INVALID_REQUEST for INVALID_CONFIG (AdminManager, of lists that are none)."""
 TRIES: Final = 3
 WAITED_NS: Final = 1_500_000_000
 """Who lost its connection sooner did not wait."""
@@ -54,6 +67,15 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
                 DONE,
                 f"node {row['node']} was asked for what cannot be done, {row['api']}: "
                 f"{row['about']}, and says that it did it",
+                *trial,
+                (_pick(row),),
+            )
+        elif _is_otherwise(row) and (row["node"], row["about"]) not in told:
+            told.add((row["node"], row["about"]))
+            yield Finding(
+                OTHERWISE,
+                f"node {row['node']} was asked for what cannot be done, {row['api']}: "
+                f"{row['about']}, and refused it with error {row['error']}, not {row['wanted']}",
                 *trial,
                 (_pick(row),),
             )
@@ -83,6 +105,12 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
                     *trial,
                     tuple(_pick(row) for row in lost[:: max(1, len(lost) - 1)]),
                 )
+
+
+def _is_otherwise(row: Row) -> bool:
+    error, wanted = row["error"], row["wanted"]
+    known = error is None or error in (0, wanted, _OLDER.get(wanted))
+    return not known and error not in _ELSEWHERE
 
 
 def _unanswered(rows: Sequence[Row], api: str) -> list[Row]:

@@ -44,7 +44,7 @@ Violations:
 - ``member-refused``: of members within their time, whatever they ask for (`refused_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
 - ``generation-not-raised``: of the generation that they are of then (`later_generations`);
-- ``group-never-formed``: members poll, and none is ever given anything (`never_given`);
+- ``group-never-formed``: members of a group poll, and none is ever given anything (`never_given`);
 - ``kept-out``: once all is calm all members have given up what they had, and none is given
   anything (`kept_out`);
 - ``thrown-out``: once all is calm a member is told that it is none any more, though it polls
@@ -233,7 +233,7 @@ PROMISE: Final = Promise(
         "rebalance-untold": "Who is in a group that others join or leave is told so.",
         "generation-not-raised": "A group that comes together anew is of a later generation.",
         "commit-refused": "A member that is to join anew may commit until it does.",
-        "group-never-formed": "Where members poll, partitions are given to them.",
+        "group-never-formed": "Where members of a group poll, partitions are given to them.",
         "kept-out": "When all have joined anew, partitions are given to them at once.",
         "thrown-out": "Who polls stays a member of its group.",
         "coordinator-superseded": "Every live broker names the group's present coordinator.",

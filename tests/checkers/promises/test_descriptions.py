@@ -211,6 +211,26 @@ def test_an_api_that_is_not_answered(story: Any) -> Asks:
     ]
 
 
+@pytest.mark.parametrize(
+    ("error", "known", "denies"),
+    [
+        ("NOT_LEADER_OR_FOLLOWER", True, True),
+        ("UNKNOWN_TOPIC_OR_PARTITION", True, True),
+        ("NOT_LEADER_OR_FOLLOWER", False, False),  # it may have led no more
+        ("KAFKA_STORAGE_ERROR", True, False),
+    ],
+)
+@judging(check)
+def test_a_leader_that_says_that_it_is_none(
+    story: Any, error: str, known: bool, denies: bool
+) -> Asks:
+    sound(story, {})
+    story.add("described", 92_000, node=1, api="ListOffsets", error=error, known=known)
+    outcome = yield story
+    assert outcome.counts == ({"leader-denies-operator": 1} if denies else {})
+    assert bool(outcome.unknowns) is not denies
+
+
 @judging(check)
 def test_a_node_that_nobody_asked(story: Any) -> Asks:
     sound(story, {})

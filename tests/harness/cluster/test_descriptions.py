@@ -95,6 +95,8 @@ class _Moving:
 
     def __init__(self, view: Any) -> None:
         self.view = view
+        self.node_ids = [1]
+        self.nodes = SimpleNamespace(is_running=lambda _node: True)
         self.asked: list[int] = []
         self.rows: list[dict[str, Any]] = []
 
@@ -137,3 +139,32 @@ def test_who_is_asked_what_moves_is_the_controller(
     found = [(row.get("name"), row.get("told"), row.get("error")) for row in cluster.rows]
     assert found == rows
     assert set(cluster.asked) <= {2}
+
+
+@pytest.mark.parametrize(
+    ("api", "led", "known"),
+    [
+        (ApiKey.DESCRIBE_PRODUCERS, [{"t": [0]}, {"t": [0]}], True),
+        (ApiKey.DESCRIBE_PRODUCERS, [{"t": [0]}, {}], False),
+        (ApiKey.DESCRIBE_PRODUCERS, [{}, {}], False),
+        (ApiKey.LIST_GROUPS, [{"t": [0]}, {"t": [0]}], False),
+    ],
+)
+def test_who_refuses_what_it_led_all_the_while_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, api: ApiKey, led: list[dict[str, list[int]]], known: bool
+) -> None:
+    def refused(*_: Any) -> None:
+        raise NoAnswer("NOT_LEADER_OR_FOLLOWER")
+
+    view = create_autospec(ZookeeperView, instance=True)
+    view.partitions.return_value = []
+    cluster = _Moving(view)
+    monkeypatch.setattr(descriptions, "record_gauges", lambda *_: None)
+    monkeypatch.setattr(descriptions, "_served", lambda _address: [api])
+    monkeypatch.setattr(descriptions, "check_takes_part", lambda *_: None)
+    monkeypatch.setattr(descriptions, "_truth", lambda *_: {})
+    monkeypatch.setattr(descriptions, "_led", lambda *_: led.pop(0))
+    monkeypatch.setattr(descriptions, "_ask", refused)
+    descriptions.record_descriptions(cluster, ())  # type: ignore[arg-type]
+    (row,) = cluster.rows
+    assert (row["error"], row["known"]) == ("NOT_LEADER_OR_FOLLOWER", known)

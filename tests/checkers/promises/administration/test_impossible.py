@@ -19,10 +19,11 @@ def refused(
     error: int | None,
     took: float = 5,
     failure: str = "timeout",
+    wanted: int = 39,
 ) -> None:
     """Of role refused-asker, to node 1."""
     fields = {"type": "ok" if error == 0 else "info" if error is None else "fail", "error": error}
-    more = {"node": 1, "api": api, "about": f"what {api} cannot do", "wanted": 39}
+    more = {"node": 1, "api": api, "about": f"what {api} cannot do", "wanted": wanted}
     lost = {"failure": failure if error is None else None, "process": "refused-asker"}
     cluster.story.add("admin_request", t + took, invoke_t=t, **fields, **more, **lost)
 
@@ -59,6 +60,17 @@ IMPOSSIBLE: dict[str, tuple[Callable[[Cluster], object], list[str]]] = {
     ),
     "refused": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 39), []),
     "refused by who is no controller": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 41), []),
+    "refused by who no longer leads": (lambda c: refused(c, ASKED, "PRODUCE", 6), []),
+    "refused while it is moved": (lambda c: refused(c, ASKED, "CREATE_PARTITIONS", 60), []),
+    "refused otherwise": (
+        lambda c: [refused(c, ASKED + n, "CREATE_TOPICS", 42) for n in range(3)],
+        ["refused-otherwise"],
+    ),
+    "refused otherwise beside a fault": (
+        lambda c: (c.fault("kill", 30_000, 60_000, [1]), refused(c, ASKED, "CREATE_TOPICS", 38)),
+        ["refused-otherwise"],
+    ),
+    "refused as before 3.2": (lambda c: refused(c, ASKED, "CONFIGS", 42, wanted=40), []),
     "done": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 0), ["impossible-done"]),
     "done again and again": (
         lambda c: [refused(c, ASKED + n, "CREATE_TOPICS", 0) for n in range(3)],
