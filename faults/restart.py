@@ -83,25 +83,9 @@ class _NodesDown(BaseFault):
         return not any(ctx.nodes.is_running(node) for node in self.nodes)
 
 
-class Stop(_NodesDown):
-    """A controlled shutdown: the broker moves its leaderships first, then ends."""
-
-    name = "stop"
-    needs = frozenset({Capability.CONTROLLED_STOP})
-
-    def take_down(self, ctx: Context, node: int) -> None:
-        self.stop(ctx, node)
-
-
-class Kill(_NodesDown):
-    """SIGKILL: no goodbye to ZooKeeper, no flush.
-
-    ``held_ms``: its clients are not answered for so long before, so that it dies with what they
-    will send again. Where there is no link to hold it just dies; ``detail`` says which.
-    """
-
-    name = "kill"
-    needs = frozenset({Capability.KILL})
+class _Unanswering(_NodesDown):
+    """``held_ms``: its clients are not answered for so long before, so that it goes with what they
+    will send again. Where there is no link to hold it just goes; ``detail`` says which."""
 
     def read(self, params: Params) -> None:
         self.held_ms = params.integer("held_ms", 0)
@@ -111,10 +95,33 @@ class Kill(_NodesDown):
         if held:
             self.hold_answers(ctx, node, Link.CLIENT)
             ctx.sleep(self.held_ms / 1000)
-        self.kill(ctx, node)
+        self.end(ctx, node)
         self.let_answers(ctx, node, Link.CLIENT)
         if self.held_ms:
             self.detail["held_ms"] = self.held_ms if held else 0
+
+    def end(self, ctx: Context, node: int) -> None:
+        raise NotImplementedError
+
+
+class Stop(_Unanswering):
+    """A controlled shutdown: the broker moves its leaderships first, then ends."""
+
+    name = "stop"
+    needs = frozenset({Capability.CONTROLLED_STOP})
+
+    def end(self, ctx: Context, node: int) -> None:
+        self.stop(ctx, node)
+
+
+class Kill(_Unanswering):
+    """SIGKILL: no goodbye to ZooKeeper, no flush."""
+
+    name = "kill"
+    needs = frozenset({Capability.KILL})
+
+    def end(self, ctx: Context, node: int) -> None:
+        self.kill(ctx, node)
 
 
 class Pause(_NodesDown):

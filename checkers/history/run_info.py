@@ -59,7 +59,8 @@ class Workload:
     or nobody knows; ``begins``: a consumer at its partitions' "start" or "end" (a group's member
     unless an offset is kept); None: elsewhere, or nobody knows; ``ack_timeout_ms``: how long a
     producer lets its broker wait for acks=all, None: nobody says; ``group``: of a group's member,
-    None: nobody says."""
+    None: nobody says; ``in_flight``: of a producer that gives it a bound, how many requests a
+    broker has of it at once."""
 
     process: str
     role: str
@@ -70,6 +71,7 @@ class Workload:
     begins: str | None = None
     ack_timeout_ms: int | None = None
     group: str | None = None
+    in_flight: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +317,7 @@ def _workload(read: _Reader, entry: Any, name: str) -> Workload:
     body = read.mapping(entry, name)
     topics = read.mapping(body.get("topics", {}), f"{name}.topics")
     acks, allowed_ms = body.get("acks"), body.get("ack_timeout_ms")
+    in_flight = body.get("in_flight")
     return Workload(
         process=str(body.get("process")),
         role=str(body.get("role")),
@@ -327,6 +330,7 @@ def _workload(read: _Reader, entry: Any, name: str) -> Workload:
             None if allowed_ms is None else read.integer(allowed_ms, f"{name}.ack_timeout_ms")
         ),
         group=None if body.get("group") is None else str(body["group"]),
+        in_flight=None if in_flight is None else read.integer(in_flight, f"{name}.in_flight"),
     )
 
 

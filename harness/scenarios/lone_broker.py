@@ -3,11 +3,11 @@
 The least that can be asked of a broker: no peers, no replicas, one partition leader that is killed,
 stopped and paused in turn, while producers (one of them idempotent), a consumer, a group and
 readers of metadata go on. What it acknowledged had reached its operating system, which outlives it:
-so each record is there afterwards, at its offset, and was given to every consumer once. Before a
-kill nobody is answered for a moment: what idempotent producers send again when it is back it must
-know from its log. Of a topic that is seldom written to the last record was acknowledged long before
-that, and nobody sends it again. It needs nothing of a system but to be started and ended, and is
-where an adapter begins.
+so each record is there afterwards, at its offset, and was given to every consumer once. Before it
+ends nobody is answered for a moment: what idempotent producers send again when it is back it must
+know, from its log, or after a stop in order from what it wrote down of them (the snapshot). Of a
+topic that is seldom written to the last record was acknowledged long before that, and nobody sends
+it again. It needs nothing of a system but to be started and ended, and is where an adapter begins.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ SELDOM_PER_S = 3.0
 meant to end, with a record that its producer knows to be kept."""
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 5000
-HELD_MS = 250
-"""So long nobody is answered before a kill."""
+HELD_MS = 700
+"""So long nobody is answered before it ends, one way or the other: longer than a producer gathers
+what it sends, so that each has a batch on its way, of several records where it gathers."""
 ONE_BY_ONE = {"max.in.flight.requests.per.connection": "1"}
 """A broker that reads its log anew may know of each producer the last batch alone, as Kafka does
 from a snapshot, and refuse those before it as out of order, although it has them."""
@@ -109,7 +110,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 duration_ms=rng.randint(400, 900),
                 params={
                     "target": f"leader:{TOPIC}-0",
-                    **({"held_ms": HELD_MS} if way == "kill" else {}),
+                    **({"held_ms": HELD_MS} if way != "pause" else {}),
                 },
             )
         )

@@ -18,7 +18,8 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
     such leader (librdkafka does, however few retries it is allowed: its
     rd_kafka_handle_Produce_error counts that as none); "idempotent",
     again and again, and is promised that it lands once; absent, nothing of that; and
-    ``ack_timeout_ms``, where it says how long a broker may wait for acks=all; of a consumer
+    ``ack_timeout_ms``, where it says how long a broker may wait for acks=all, and ``in_flight``,
+    where it says how many requests a broker may have of it at once; of a consumer
     ``begins``: at the "start" of its partitions, or at their "end"; of a group's member, at their
     start unless the group has kept an offset, and its ``group``."""
     params = spec.params
@@ -47,6 +48,9 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
         record["acks"] = params["acks"]
         if params.get("ack_timeout_ms") is not None:
             record["ack_timeout_ms"] = params["ack_timeout_ms"]
+        in_flight = (params.get("client") or {}).get("max.in.flight.requests.per.connection")
+        if in_flight is not None:
+            record["in_flight"] = int(in_flight)
         if params.get("idempotent"):
             record["delivery"] = "idempotent"
         elif not params.get("retries"):

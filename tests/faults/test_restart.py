@@ -27,22 +27,23 @@ def test_down_at_inject_and_back_at_heal(
     assert ctx.cluster.calls == [(down, 1), (up, 1)]
 
 
+@pytest.mark.parametrize("way", ["kill", "stop"])
 @pytest.mark.parametrize("able", [True, False])
-def test_before_a_kill_clients_may_have_waited_for_answers(
-    ctx: Any, entry: Any, able: bool
+def test_before_it_ends_clients_may_have_waited_for_answers(
+    ctx: Any, entry: Any, able: bool, way: str
 ) -> None:
     if not able:
-        ctx.capabilities = frozenset({Capability.KILL})
+        ctx.capabilities = frozenset({Capability.KILL, Capability.CONTROLLED_STOP})
     slept: list[float] = []
     ctx.sleep = slept.append
-    fault = build(entry("kill", target="2", held_ms=40))
+    fault = build(entry(way, target="2", held_ms=40))
     fault.inject(ctx)
-    held = [call for call in ctx.cluster.calls if call[0] != "kill"]
+    held = [call for call in ctx.cluster.calls if call[0] != way]
     if able:
         first, then, last = ctx.cluster.calls
         assert (first[:3], then, last[:3]) == (
             ("add_toxic", 2, Link.CLIENT),
-            ("kill", 2),
+            (way, 2),
             ("remove_toxic", 2, Link.CLIENT),
         )
         assert slept == [0.04]

@@ -351,7 +351,7 @@ def test_what_a_broker_leads_is_written_to_in_one_request() -> None:
         assert max(led.count(node) for node in STAGE.nodes) > 1  # else each is a request alone
 
 
-def test_who_is_killed_alone_has_what_its_producers_will_send_again() -> None:
+def test_who_ends_alone_has_what_its_producers_will_send_again() -> None:
     roles = SCENARIOS["lone-broker"].workloads(STAGE)
     idempotent = [r for r in roles if r.params.get("idempotent")]
     assert idempotent
@@ -359,7 +359,7 @@ def test_who_is_killed_alone_has_what_its_producers_will_send_again() -> None:
         assert role.params["client"]["max.in.flight.requests.per.connection"] == "1"
     for plan in plans("lone-broker", "nightly"):
         for e in plan.entries:
-            assert (e.params.get("held_ms", 0) > 0) == (e.fault == "kill")
+            assert (e.params.get("held_ms", 0) > 0) == (e.fault in ("kill", "stop"))
 
 
 @pytest.mark.parametrize("name", ["broker-restart", "double-failover", "lone-broker"])

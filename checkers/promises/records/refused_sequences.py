@@ -8,7 +8,9 @@ that writes each record once; Kafka's client and librdkafka give it up.
 
 Lawful, and looks similar: a leader knows the last five batches of a producer, from a snapshot only
 the last one. It loads a snapshot when it starts, and when its log is cut: of a leader that did
-either since the refused records were first sent, nothing is said. A topic that lost records
+either since the refused records were first sent, nothing is said; but a start does not excuse it
+where the producer has one request at a time with a broker (``in_flight``): what it sends again is
+its last batch, or none. A topic that lost records
 lawfully (an unclean election, say) lost their sequences with them.
 """
 
@@ -46,6 +48,12 @@ def refused_sequences(history: History, outcome: Outcome, of: str) -> Iterator[F
         F.min_by("value", "invoke_t").alias("value"),
     )
     known = excuses(history)
+    one_by_one = {
+        (*trial, one.process)
+        for trial, of_it in history.run.workloads.items()
+        for one in of_it
+        if one.in_flight == 1
+    }
     for row in found.orderBy(*_BY).toArrow().to_pylist():
         key = key_of(row)
         if (row["arm"], row["trial"], row["process"]) not in idempotent:
@@ -54,7 +62,9 @@ def refused_sequences(history: History, outcome: Outcome, of: str) -> Iterator[F
         leader = _leader(history, key, row["t"])
         if excuse is not None:
             outcome.excuse(*key[:2], RULE, excuse, of=of, n=row["n"])
-        elif leader is None or _forgot(history, key, leader, row):
+        elif leader is None or _forgot(
+            history, key, leader, row, one_by_one=(*key[:2], row["process"]) in one_by_one
+        ):
             says = f"{row['process']} was refused its next sequence at {row['topic']}"
             says += f"-{row['partition']} by a leader that had loaded its producers since"
             outcome.unknown(*key[:2], says)
@@ -69,11 +79,15 @@ def _leader(history: History, key: Key, t: int) -> int | None:
     return led[-1].leader if led else None
 
 
-def _forgot(history: History, key: Key, leader: int, row: Mapping[str, Any]) -> bool:
-    """Whether it had loaded what it knew of producers since the records were first sent, when the
-    producer told of the first refusal."""
+def _forgot(
+    history: History, key: Key, leader: int, row: Mapping[str, Any], *, one_by_one: bool
+) -> bool:
+    """Whether it may know too little of producers, as it had loaded that since the records were
+    first sent, when the producer told of the first refusal."""
     starts = [
-        event for event in rows_of(history, "node_event", key[:2]) if event["event"] == "start"
+        event
+        for event in rows_of(history, "node_event", key[:2])
+        if event["event"] == "start" and not one_by_one
     ]
     cuts = [cut for cut in history.rows("truncation") if key_of(cut) == key]
     return any(

@@ -21,6 +21,11 @@ At any time, for nothing lawful brings it about:
 - ``metadata-not-taken-in``: an older state than one that the broker had acknowledged to have been
   told (`taken_in_metadata`).
 
+And where a set lasts while the load goes on:
+
+- ``metadata-isr-outlived``: another in-sync set than the last one, long after its commit
+  (`outlived_sets`).
+
 Once all is calm (`checkers.facts.calm`: what is judged was asked for later than a broker may take
 after healing, after its own return, and after the commit):
 
@@ -55,6 +60,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.shown_metadata.outlived_sets import OUTLIVED, outlived
 from checkers.promises.shown_metadata.shown_replicas import behind, never_assigned
 from checkers.promises.shown_metadata.taken_in_metadata import HELD, not_taken_in
 from checkers.promises.shown_metadata.untold_epochs import untold_epochs
@@ -90,7 +96,10 @@ def check(history: History) -> Outcome:
     true = rows.where("not forged")
     _at_any_time(outcome, true)
     _in_the_end(history, outcome, true)
-    shown = (*never_assigned(history), *behind(history), *untold_epochs(history))
+    shown = (
+        *(*never_assigned(history), *behind(history), *untold_epochs(history)),
+        *outlived(history, outcome),
+    )
     for finding, n in (*shown, *not_taken_in(history, outcome)):
         outcome.add(finding, n)
     return outcome
@@ -396,11 +405,13 @@ PROMISE: Final = Promise(
         "metadata-replicas-never-assigned": "The replicas shown were given to the partition.",
         "metadata-replicas-behind": "The last replicas reach every live broker.",
         "metadata-isr-behind": "The last in-sync set reaches every live broker.",
+        "metadata-isr-outlived": "An in-sync set that lasts is shown by all that nothing disturbs.",
         "metadata-not-taken-in": "What a broker acknowledged to have been told it shows.",
     },
     evidence={
         _ANSWERS: "metadata answers of one broker about one partition",
         _PAIRS: "by broker and partition, what it showed in the end",
+        OUTLIVED: "of brokers that no fault named",
         HELD: "about a partition, of controllers that say which state they tell",
     },
     unknown_when=(
@@ -412,6 +423,11 @@ PROMISE: Final = Promise(
         "what was shown in the end of topics that were deleted, their namesakes included",
         "while the load lasts: the cluster's id, whether a topic is internal; what a client may do",
     ),
-    timed=frozenset({"metadata-no-leader", "metadata-isr-behind", "metadata-replicas-behind"}),
+    timed=frozenset(
+        {
+            *("metadata-no-leader", "metadata-isr-behind", "metadata-replicas-behind"),
+            "metadata-isr-outlived",
+        }
+    ),
     check=check,
 )

@@ -12,15 +12,19 @@ OUT_OF_ORDER = 45
 
 
 def given_up(
-    *, error: int | None = OUT_OF_ORDER, process: str = "i", invoke_t: float = 900
+    *,
+    error: int | None = OUT_OF_ORDER,
+    process: str = "i",
+    invoke_t: float = 900,
+    in_flight: int | None = None,
 ) -> Story:
     """Leader 1 dies at 1,000 ms; 2 refuses, at 3,000, what was first sent at 900."""
     story = Story()
     workloads = [
-        {"process": "i", "role": "producer", "delivery": "idempotent"},
+        {"process": "i", "role": "producer", "delivery": "idempotent", "in_flight": in_flight},
         {"process": "p", "role": "producer", "delivery": "once"},
     ]
-    story.run["trials"] = [{"arm": ARM, "trial": n, "workloads": workloads} for n in range(12)]
+    story.run["trials"] = [{"arm": ARM, "trial": n, "workloads": workloads} for n in range(16)]
     story.commit(0, 1, 0)
     story.commit(2_500, 2, 1)
     for node in (1, 2):
@@ -36,8 +40,8 @@ def given_up(
     return story
 
 
-def started(node: int, t: float) -> Story:
-    story = given_up()
+def started(node: int, t: float, *, in_flight: int | None = None) -> Story:
+    story = given_up(in_flight=in_flight)
     story.add("node_event", t, node=node, event="start")
     return story
 
@@ -60,6 +64,7 @@ BROKEN: dict[str, Callable[[], Story]] = {
     "refused by the next leader": given_up,
     "another was started": lambda: started(1, 2_000),
     "started before that was sent": lambda: started(2, 800),
+    "started since, and there was one batch": lambda: started(2, 2_000, in_flight=1),
     "cut before that was sent": lambda: cut(2, 800),
     "started after it was refused": lambda: started(2, 4_000),
     "cut after it was refused": lambda: cut(2, 4_000),
@@ -69,6 +74,7 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "nothing is known of an error": lambda: given_up(error=None),
     "not idempotent": lambda: given_up(process="p"),
     "its leader was started since": lambda: started(2, 2_000),
+    "started since, and there were five": lambda: started(2, 2_000, in_flight=5),
     "its leader cut its log since": lambda: cut(2, 2_000),
 }
 
