@@ -73,6 +73,7 @@ def session(settings: Mapping[str, str]) -> SparkSession:
             for name, value in settings.items():
                 own.conf.set(name, value)
         except PySparkException as error:
+            own.client.close()
             leave()
             raise Died(f"it ended as soon as it had begun ({type(error).__name__})") from None
         Client._set_default_and_active_session(own)
@@ -100,7 +101,7 @@ def written(frame: DataFrame) -> tuple[DataFrame, Path]:
     """The same rows, made now and kept in the folder that is given, for whoever reads them again:
     Sail takes `persist` for nothing, and makes a frame anew for each who asks. The folder goes with
     the server at the latest."""
-    folder = Path(tempfile.mkdtemp(dir=_servers[0].scratch))
+    folder = Path(tempfile.mkdtemp(prefix="kept-", dir=_servers[0].scratch))
     frame.write.mode("append").parquet(folder.as_uri())
     return frame.sparkSession.read.schema(frame.schema).parquet(folder.as_uri()), folder
 
