@@ -44,21 +44,16 @@ app = typer.Typer(
     name="biplane",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # a paragraph's lines are one, whatever the width
     help="""Fault injection for the separation of a broker's control plane from its data plane.
 
     A run plays one scenario on real clusters (one per arm, for example single and dual planes),
     writes down everything that happened, and judges it in Spark. Everything is kept in
-    store/<scenario>/<run id>/: open report.html there.
+    `store/<scenario>/<run id>/`: open report.html there.
 
     Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 a crash of biplane itself.
     """,
 )
-
-cli_history.register(app)
-cli_studies.register(app)
-cli_bugs.register(app)
-cli_runs.register(app)
-cli_adapters.register(app)
 
 
 def _version(wanted: bool) -> None:
@@ -103,9 +98,13 @@ def run(
     rounds: Annotated[
         int | None, typer.Option(help="How often each arm is run; of a soak: at most so often")
     ] = None,
-    runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
+    runtime: Annotated[str, typer.Option(help="Where nodes live: process or docker")] = "process",
     sut: Annotated[
-        str, typer.Option(help="Systems under test, by comma", autocompletion=SYSTEM_NAMES)
+        str,
+        typer.Option(
+            help="Systems under test, by comma: bundled ones, file:FILE, external:FILE",
+            autocompletion=SYSTEM_NAMES,
+        ),
     ] = "dualplane",
     kafka_version: Annotated[
         str | None, typer.Option(help="A release of Kafka, such as 2.8.1 (see make kafka)")
@@ -240,7 +239,7 @@ def compare(
     ] = 0,
     seed: Annotated[int | None, typer.Option(help="Of the first round")] = None,
     time_limit: Annotated[str | None, typer.Option(help="Chaos a trial (12, 90s, 2m)")] = None,
-    runtime: Annotated[str, typer.Option(help="Where nodes live")] = "process",
+    runtime: Annotated[str, typer.Option(help="Where nodes live: process or docker")] = "process",
     store: Annotated[Path, room("Where comparisons are kept")] = Path("store"),
     into: Annotated[Path | None, room("Continue this comparison's folder")] = None,
     out: Annotated[Path | None, out_file("Write the page here too, to stand alone")] = None,
@@ -360,6 +359,14 @@ def clean() -> None:
         typer.echo(line)
     if nothing:
         typer.echo("nothing was left behind")
+
+
+# In the order of `--help`: after what is asked for first, which stands above.
+cli_history.register(app)
+cli_runs.register(app)
+cli_adapters.register(app)
+cli_studies.register(app)
+cli_bugs.register(app)
 
 
 def main() -> None:

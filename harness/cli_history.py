@@ -15,7 +15,10 @@ from harness.cli_options import Run, WrittenRun, out_folder, pairs, room, rows_o
 
 Master = Annotated[
     str | None,
-    typer.Option(help="Spark master (default: local, all cores); spark-submit sets its own"),
+    typer.Option(
+        help="Spark master (default: Sail for what is small, Spark with all cores for the rest); "
+        "spark-submit sets its own"
+    ),
 ]
 Conf = Annotated[
     list[str] | None, typer.Option("--conf", help="A setting of Spark's, name=value; repeatable")

@@ -54,7 +54,7 @@ def out_folder(help: str) -> Any:
     return typer.Argument(help=help, callback=_folder)
 
 
-RUN: Final = "A run's folder: store/<scenario>/<run id>"
+RUN: Final = "A run's folder: `store/<scenario>/<run id>`"
 Run = Annotated[Path, typer.Argument(help=RUN)]
 WrittenRun = Annotated[Path, out_folder(RUN)]
 

@@ -33,6 +33,7 @@ def index(
     ] = False,
 ) -> None:
     """Read all runs of a store into its table, runs.parquet; name what is no judged run."""
+    from harness.report.units import words
     from harness.runs.index import INDEX_FILE, refresh
 
     found = refresh(store, only_there=only_there)
@@ -42,7 +43,7 @@ def index(
         typer.echo(f"left out: {path}: {why}", err=True)
     runs = len({row.path for row in found.rows})
     gone = f", {found.kept} of them of folders that are gone" if found.kept else ""
-    typer.echo(f"{store / INDEX_FILE}: {runs} runs, {len(found.rows)} rows{gone}")
+    typer.echo(f"{store / INDEX_FILE}: {words(runs, 'run')}, {words(len(found.rows), 'row')}{gone}")
     if page:
         from harness.runs.page import write
 

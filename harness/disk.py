@@ -38,7 +38,8 @@ def room(folder: Path, plan: Plan, trials: int) -> str:
     """What a run will need of the disk and what there is, in words; `SettingsError` when that is
     not enough."""
     needed, free = needed_bytes(plan, trials), free_bytes(folder)
-    says = f"{trials} trials need about {in_words(needed)} of {in_words(free)} that are free"
+    what = "1 trial needs" if trials == 1 else f"{trials} trials need"
+    says = f"{what} about {in_words(needed)} of {in_words(free)} that are free"
     if needed > free:
         raise SettingsError(
             f"--store: {folder}: {says}; "

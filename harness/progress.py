@@ -3,11 +3,12 @@ a phase; and lines that stay."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,6 +17,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 Report = Callable[[str, str], None]
+_COUNTED: Final = re.compile(r", \d+ s left\b.*", re.DOTALL)
+"""What is told again and again with other figures, as "chaos, 3 s left, pause in place"."""
 
 
 def _nowhere(_: Any) -> None:
@@ -56,7 +59,8 @@ def tolerant(report: Report) -> Shown:
 
 @contextmanager
 def show_progress(stream: TextIO) -> Iterator[Shown]:
-    """Yield a function (where, what). On a log, a step is printed once, counters left out."""
+    """Yield a function (where, what). On a log, a step is printed once, without what is left of it
+    and what follows that."""
     if stream.isatty():
         with _live(stream) as shown:
             yield shown
@@ -97,8 +101,8 @@ def _lines(stream: TextIO) -> Shown:
 
     def report(where: str, what: str) -> None:
         nonlocal last, counted
-        step = (where, what.split(",", maxsplit=1)[0])
-        if "," in what:
+        step = (where, _COUNTED.sub("", what))
+        if step[1] != what:
             if step == counted:
                 return  # although something else was told meanwhile
             counted = step

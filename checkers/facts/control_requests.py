@@ -25,6 +25,7 @@ CONTROL_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
 ID: Final = ["arm", "trial", "node", "life"]
 REQUEST: Final = ["api", "correlation_id", "client_id", "source"]
 PLACE: Final = [*ID, "topic", "partition"]
+_BINDING: Final = "api = 'LEADER_AND_ISR' and coalesce({}, 0) >= 0 as binding"
 
 
 def requests(history: History) -> DataFrame:
@@ -99,7 +100,9 @@ def accepted_leader_epochs(history: History) -> DataFrame:
 
 def answered_leader_epochs(history: History) -> DataFrame:
     """Partitions of LeaderAndIsr and StopReplica requests that were accepted as a whole, one row
-    each, with the partition's own ``error``."""
+    each, with the partition's own ``error``; and ``binding``: whether its epoch is the partition's
+    from then on, if it was accepted. What names no leader is answered without error, and changes
+    nothing (ReplicaManager.makeFollowers)."""
     return history.shared("answered leader epochs", lambda: _answered(history))
 
 
@@ -118,7 +121,8 @@ def all_answered(history: History) -> DataFrame:
         "t",
         F.explode("partitions").alias("p"),
     )
-    lived = lived.select("*", "p.topic", "p.partition", "p.leader_epoch", "p.error").drop("p")
+    part = ("p.topic", "p.partition", "p.leader_epoch", "p.error", _BINDING.format("p.leader"))
+    lived = lived.selectExpr("*", *part).drop("p")
     forged = (
         history.frame("forged")
         .where("type = 'ok' and error = 0 and api != 'UPDATE_METADATA'")
@@ -129,6 +133,7 @@ def all_answered(history: History) -> DataFrame:
             F.col("t").alias("end_t"),
             *("t", "topic", "partition", "leader_epoch"),
             F.col("partition_error").alias("error"),
+            F.expr(_BINDING.format("leader")),
         )
     )
     both = lived.unionAll(forged)
@@ -140,7 +145,7 @@ def known_leader_epochs(history: History, *, in_one_life: bool = True) -> DataFr
     own word. `PLACE`, newer, known_t (by when), known_from. ``in_one_life``: only those that were
     certainly accepted within one life."""
     rows = accepted_leader_epochs(history)
-    applied = rows.where("api = 'LEADER_AND_ISR'")
+    applied = rows.where("binding")
     applied = applied.where("life is not null") if in_one_life else applied
     bound = applied.select(*PLACE, "leader_epoch", "begin_t", "end_t").unionAll(_changes(history))
     return bound.select(

@@ -33,7 +33,7 @@ def bounds(told: DataFrame, led: DataFrame, changes: DataFrame | None) -> DataFr
     taken = F.col("error") == 0
     own = rows.where("own_broker_epoch is not null")
     led = led.where("life is not null")
-    applied = F.when(F.col("api") == "LEADER_AND_ISR", F.col("end_t"))
+    applied = F.when(F.col("binding"), F.col("end_t"))
     never = F.lit(None).cast("long")
     each = [
         bound(rows, "controller", "controller_epoch", F.when(taken, F.col("end_t")),

@@ -124,8 +124,9 @@ def _first_told(
     schema = ", ".join(f"{n} {types.get(n, 'int')}" for n in rows[0])
     both = told.join(F.broadcast(history.table(rows, schema)), place)
     both = both.where("epoch >= _epoch + 1 - _equal and t > _began and t < _died")
-    by = both.groupBy("_lie").agg(F.min("t").alias("t"), F.expr("max(epoch > _epoch) as newer"))
-    return {row["_lie"]: row["t"] for row in by.where("newer").collect()}
+    first = F.min(F.when(F.col("binding"), F.col("t"))).alias("t")
+    by = both.groupBy("_lie").agg(first, F.expr("max(epoch > _epoch) as newer")).where("newer")
+    return {row["_lie"]: NEVER if row["t"] is None else row["t"] for row in by.collect()}
 
 
 def _controllers_told(history: History) -> DataFrame:
@@ -135,7 +136,8 @@ def _controllers_told(history: History) -> DataFrame:
     epoch = F.col("controller_epoch").alias("epoch")
     own = requests(history).where("error = 0")
     own = own.select("arm", "trial", "node", epoch, F.col("end_t").alias("t"))
-    return own.unionAll(_answers(history).select("arm", "trial", "node", epoch, "t"))
+    both = own.unionAll(_answers(history).select("arm", "trial", "node", epoch, "t"))
+    return both.withColumn("binding", F.lit(True))
 
 
 def _leaders_told(history: History) -> DataFrame:
@@ -143,10 +145,11 @@ def _leaders_told(history: History) -> DataFrame:
     from pyspark.sql import functions as F
 
     own = known_leader_epochs(history, in_one_life=False)
-    own = own.select(*TP, "node", F.col("newer").alias("epoch"), F.col("known_t").alias("t"))
+    own = own.selectExpr(*TP, "node", "newer as epoch", "known_t as t", "true as binding")
     sent = _answers(history).where("api = 'LEADER_AND_ISR'")
     each = sent.select("arm", "trial", "node", "t", F.explode("partitions").alias("p"))
-    told = each.select("arm", "trial", "p.topic", "p.partition", "node", "p.leader_epoch", "t")
+    place = ("arm", "trial", "p.topic", "p.partition", "node")
+    told = each.selectExpr(*place, "p.leader_epoch", "t", "p.leader >= 0 as binding")
     return own.unionAll(told)
 
 

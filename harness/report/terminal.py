@@ -62,6 +62,7 @@ def summarise(outcomes: Iterable[Outcome]) -> Iterable[str]:
         yield f"{run.scenario}: {run.verdict} ({run.seconds:.0f} s)"
         yield from _reasons(run.reasons)
         yield from _not_judged(run.results)
+        yield from _stepped_in(run.results)
         yield f"  report: {run.folder / 'report.html'}"
 
 
@@ -71,6 +72,7 @@ def describe(results: Mapping[str, Any]) -> Iterable[str]:
     yield _plain(f"{title}: {results.get('verdict')}")
     yield from _reasons(results.get("reasons") or [])
     yield from _not_judged(results)
+    yield from _stepped_in(results)
     yield ""
     rows: list[Sequence[str]] = [("check", "verdict", "violations", "took")]
     for name, check in (results.get("checks") or {}).items():
@@ -149,6 +151,14 @@ def _not_judged(results: Mapping[str, Any]) -> Iterator[str]:
             by_reason.setdefault(str(why), []).append(str(name))
         for why, names in by_reason.items():
             yield from _folded(f"{arm}: not judged: {', '.join(names)} ({why})", "- ")
+
+
+def _stepped_in(results: Mapping[str, Any]) -> Iterator[str]:
+    """Where one engine could not answer all, who did (`checkers.judging.verdict.Results.engine`);
+    nothing where one answered all, as nearly always."""
+    engine = str(results.get("engine") or "")
+    if ";" in engine:
+        yield from _folded(f"answered by {engine}", "- ")
 
 
 def _folded(sentence: str, mark: str) -> list[str]:

@@ -27,7 +27,7 @@ def _docker(run: str) -> Runtime:
             raise
         raise SetupError(
             "--runtime=docker needs Docker's SDK, which is not installed; install it: "
-            f"{setup_or('pip install biplane[docker]')}"
+            + setup_or("pip install 'biplane[docker]'")
         ) from None
     return DockerRuntime(run)
 

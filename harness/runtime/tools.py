@@ -92,7 +92,7 @@ def java_major(java: str) -> int | None:
 
 def find_zookeeper_jars() -> tuple[Path, ...]:
     """ZooKeeper's class path, out of PySpark's jars."""
-    mend = f"reinstall it: {setup_or('pip install biplane[spark]')}"
+    mend = "reinstall it: " + setup_or("pip install 'biplane[spark]'")
     spec = importlib.util.find_spec("pyspark")  # does not import it
     if spec is None or spec.origin is None:
         raise SetupError(f"pyspark (whose jars hold ZooKeeper) is not installed; {mend}")

@@ -20,6 +20,7 @@ from typing import Final
 from checkers.judging.verdict import Verdict
 from faults.plan import Plan
 from harness.disk import MIB, SPARE_BYTES, TRIAL_BYTES, free_bytes, in_words, needed_bytes
+from harness.report.units import words
 from harness.settings import SettingsError
 from harness.soak.account import Round
 
@@ -64,8 +65,9 @@ def room(store: Path, plan: Plan, *, trials: int, keep: int, rounds: int) -> str
     not enough."""
     bytes_, free = needed(plan, trials=trials, keep=keep, rounds=rounds), free_bytes(store)
     says = (
-        f"about {rounds} rounds of {trials} trials: {in_words(bytes_)} of {in_words(free)} that "
-        f"are free; one round more that is kept: {in_words(trials * KEPT_BYTES)}"
+        f"about {words(rounds, 'round')} of {words(trials, 'trial')}: {in_words(bytes_)} of "
+        f"{in_words(free)} that are free; one round more that is kept: "
+        f"{in_words(trials * KEPT_BYTES)}"
     )
     if bytes_ > free:
         raise SettingsError(

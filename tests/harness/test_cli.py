@@ -183,6 +183,16 @@ def test_help_teaches(biplane: Biplane) -> None:
         assert part in out
 
 
+def test_help_begins_with_what_is_asked_for_first_and_takes_no_name_for_markup(
+    biplane: Biplane,
+) -> None:
+    out = biplane("--help")[1]
+    assert "store/<scenario>/<run id>/: open report.html" in " ".join(out.split())
+    assert re.findall(r"^│ (\w[\w-]*) ", out, re.MULTILINE)[0] == "run"
+    for name in ("report", "offsets"):
+        assert "store/<scenario>/<run id>" in biplane(name, "--help")[1]
+
+
 @pytest.mark.slow
 def test_the_pytest_plugin_refuses_bad_options() -> None:
     done = subprocess.run(

@@ -70,7 +70,7 @@ def test_before_it_begins(
         run_module.run(SCENARIOS["zombie-controller"], settings, lambda _, what: told.append(what))
     assert (tmp_path / "a").exists() is not refused
     words = str(caught.value) if refused else told[0]
-    assert "1 trials need about 572 MB of" in words
+    assert "1 trial needs about 572 MB of" in words
     assert ("--time-limit" in words) is refused
 
 

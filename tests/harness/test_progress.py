@@ -59,3 +59,19 @@ def test_a_log_has_each_step_once() -> None:
         "mixture a 1/2: healing",
         "mixture a 2/2: chaos",
     ]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "ending: node-2 exit code 1, killed by SIGKILL, 3 s after it was told to stop",
+        "not in runs.parquet ([Errno 28] No space left, 'store'): biplane index store",
+    ],
+)
+def test_a_log_has_the_whole_of_what_is_no_counter(what: str) -> None:
+    log = io.StringIO()
+    with show_progress(log) as shown:
+        shown("mixture a 1/2", "chaos, 3 s left, kill in place")
+        shown("mixture a 1/2", what)
+    told = [line.partition("] ")[2] for line in log.getvalue().splitlines()]
+    assert told == ["mixture a 1/2: chaos", f"mixture a 1/2: {what}"]

@@ -45,7 +45,7 @@ FEW = 3
 COUNT = int(os.environ.get("BIPLANE_SIGNALS", FEW))
 SEED = int(os.environ.get("BIPLANE_SIGNAL_SEED", "2906"))
 RUNTIME = os.environ.get("BIPLANE_SIGNAL_RUNTIME", "process")
-FIRST, LAST = "1 trials need", "writing the report"
+FIRST, LAST = "1 trial needs", "writing the report"
 STEPS = {
     **{FIRST: 0.5, "starting": 4.0, "warm-up": 1.5, "chaos": 3.0, "pause": 1.5, "healing": 1.5},
     **{"quiescing": 1.5, "looking on": 1.5, "reading every replica's log": 0.5, "stopping": 1.5},

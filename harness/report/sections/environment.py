@@ -24,6 +24,7 @@ def environment(story: Story) -> Html:
         ("Clocks", _clock(clock)),
         ("History", _history(history)),
         ("Evidence", _evidence()),
+        ("Judged by", story.results.get("engine")),
     ]
     known = [[tag("dt", name), tag("dd", value)] for name, value in facts if value]
     return section(

@@ -214,6 +214,9 @@
       const steps = Math.log10(Math.max(...values) / Math.min(...values)) > 2 ? [1] : [1, 2, 5];
       for (let power = -4; power < 8; power++) ticks.push(...steps.map((step) => step * 10 ** power));
     }
+    const times = lines.flatMap(([, line]) => line.map((row) => row.at));
+    const [first, last] = [Math.min(...times), Math.max(...times)];
+    const around = Math.max(0.04 * (last - first), 1_800_000); // of one run alone: half an hour, and no parts of a second
     const axis = { gridcolor: colour("grid"), linecolor: colour("line"), zeroline: false };
     const height = 340 + 20 * lines.length;
     place.style.height = height + "px"; // which it is given when the window changes
@@ -223,7 +226,8 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: true,
       legend: { orientation: "v", x: 0, xanchor: "left", y: 0, yanchor: "bottom", yref: "container" },
       hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("fg") }, align: "left" },
-      xaxis: { ...axis, type: "date" },
+      xaxis: { ...axis, type: "date", tickangle: 0, ...(narrow ? { nticks: 4 } : {}),
+        ...(times.length ? { range: [new Date(first - around), new Date(last + around)] } : {}) },
       yaxis: { ...axis, type: log ? "log" : "linear", rangemode: log ? "normal" : "tozero",
         ...(log ? { tickvals: ticks, ticktext: ticks.map(ms) } : {}),
         title: narrow || log ? undefined : { text: name.endsWith("_ms") ? "ms" : name.endsWith("_share") ? "share" : "records" } },

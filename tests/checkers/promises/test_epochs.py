@@ -292,7 +292,8 @@ def test_a_forger_makes_leaders(story: Any, lie: str, excused: bool) -> Asks:
 def told_by_controller(story: Any, t: float, node: int, **more: Any) -> None:
     """A controller's request to a broker, and what it heard of it."""
     same = {"node": 9, "boot": 1, "to": node, "api": "LEADER_AND_ISR", "correlation_id": int(t)}
-    part = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": more.pop("leader_epoch", 0)}
+    part = {"topic": "t", "partition": 0, "leader": more.pop("leader", 2)}
+    part["leader_epoch"] = more.pop("leader_epoch", 0)
     story.add("control_send", t - 1, controller_epoch=4, partitions=[part], **same)
     story.add("control_response", t, send_t=t - 1, **{"error": 0, **same, **more})
 
@@ -365,6 +366,8 @@ def test_a_controller_of_the_past_is_obeyed_by_who_was_not_told(story: Any, how:
         ({15: 0}, False),
         ({15: 0, 30: 2}, True),
         ({15: 1, 30: 2}, False),  # an equal one is refused, too
+        ({15: -1, 30: 2}, True),  # one that names no leader binds nobody
+        ({15: -1}, True),
     ],
 )
 @judging(check)
@@ -379,7 +382,12 @@ def test_a_leader_epoch_of_the_past_is_obeyed_by_who_was_not_told(
     lie = {"lie": "stale_leader_epoch", "controller_epoch": 4, "leader": 3, "leader_epoch": 1}
     story.add("forged", 20, node=3, api="LEADER_AND_ISR", invoke_t=19, error=0, **lie)
     for t, leader_epoch in told.items():
-        told_by_controller(story, t, 3, leader_epoch=leader_epoch)
+        of = (
+            {"leader_epoch": 2, "leader": -1}
+            if leader_epoch < 0
+            else {"leader_epoch": leader_epoch}
+        )
+        told_by_controller(story, t, 3, **of)
     role(story, 19.5, 3, "leader", 3, 1)
     assert (yield story).counts == ({} if excused else {"led-by-another": 1})
 

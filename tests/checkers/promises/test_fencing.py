@@ -108,6 +108,20 @@ def test_stop_replica_is_fenced_too(story: Any) -> Asks:
     assert (yield apart(story)).counts == {"stale-leader-epoch-accepted": 1}
 
 
+@pytest.mark.parametrize(("leader", "accused"), [(2, True), (-1, False)])
+@pytest.mark.parametrize("api", ["STOP_REPLICA", "LEADER_AND_ISR"])
+@judging(check)
+def test_an_order_that_names_no_leader_changes_nothing(
+    story: Any, api: str, leader: int, accused: bool
+) -> Asks:
+    story.handled(100, 1, api="LEADER_AND_ISR", partitions=states(3))
+    without = [{**state, "leader": leader} for state in states(4)]
+    story.handled(200, 1, api="LEADER_AND_ISR", partitions=without)
+    story.handled(300, 1, api=api, partitions=states(3))
+    found = yield apart(story)
+    assert found.counts == ({"stale-leader-epoch-accepted": 1} if accused else {})
+
+
 @judging(check)
 def test_a_forgers_view_counts_once_with_the_brokers(story: Any) -> Asks:
     story.handled(100, 1, controller_epoch=5)

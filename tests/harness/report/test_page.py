@@ -252,6 +252,15 @@ def test_what_was_not_judged_is_named(tmp_path: Path) -> None:
     assert f"lost: {A}: there were no truncations" in text
 
 
+def test_who_judged_is_named(tmp_path: Path) -> None:
+    found = {"verdict": "valid", "scenario": "s", "engine": "Sail 0.5.0; Spark 4.0.1 for epochs"}
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    assert found["engine"] in read(write(tmp_path).read_text()).text
+    del found["engine"]  # older ones do not say
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    assert "Judged by" not in read(write(tmp_path).read_text()).text
+
+
 def test_an_empty_folder(tmp_path: Path) -> None:
     reader = read(write(tmp_path).read_text())
     assert "This run was never judged: there is no results.json." in reader.text

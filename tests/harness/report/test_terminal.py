@@ -112,3 +112,17 @@ def test_what_a_system_shows_nothing_for_is_named() -> None:
         assert f"  - {B}: not judged: fencing, planes (it lacks x)" in lines
         assert f"  - {B}: not judged: succession (nobody tells)" in lines
         assert not any(f"{A}: not judged" in line for line in lines)
+
+
+def test_who_stepped_in_for_the_engine_is_named_and_nobody_else() -> None:
+    found = results()
+    one = outcome()
+    assert "answered by" not in "\n".join([*describe(found), *summarise([one])])
+    for each in (found, one.results):
+        each["engine"] = "Sail 0.5.0"
+    assert "answered by" not in "\n".join([*describe(found), *summarise([one])])
+    for each in (found, one.results):
+        each["engine"] = "Sail 0.5.0; Spark 4.0.1 for epochs, polls"
+    told = "  - answered by Sail 0.5.0; Spark 4.0.1 for epochs, polls"
+    assert told in describe(found)
+    assert told in summarise([one])

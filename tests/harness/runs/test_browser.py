@@ -12,6 +12,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -154,6 +155,19 @@ def test_the_page_of_runs(look: Look, store: Path) -> None:
     assert picture is not None
     assert below is not None
     assert picture["y"] + picture["height"] <= below["y"], "also in a window that was another size"
+
+
+def test_one_run_alone_is_told_by_the_minute(look: Look, tmp_path: Path) -> None:
+    """Its time is not cut into parts of a second, and the labels leave each other room."""
+    a_run(tmp_path, 0)
+    write(tmp_path, refresh(tmp_path).rows)
+    page = look(tmp_path / "index.html")
+    labels = page.locator("#plot-trend .xtick text")
+    labels.first.wait_for()
+    assert labels.count() >= 2
+    assert not [each for each in labels.all_text_contents() if "." in each]
+    boxes = labels.evaluate_all("all => all.map((one) => one.getBoundingClientRect().toJSON())")
+    assert all(a["right"] <= b["left"] for a, b in pairwise(boxes))
 
 
 def test_what_is_chosen_stands_in_the_address(look: Look, store: Path) -> None:

@@ -80,7 +80,7 @@ def test_the_command(
     monkeypatch.setattr(sys, "argv", ["biplane", "index", str(store)])
     assert command() == 0
     out, err = capsys.readouterr()
-    assert f"{store / INDEX_FILE}: 1 runs, 2 rows" in out
+    assert f"{store / INDEX_FILE}: 1 run, 2 rows" in out
     assert "no results.json" in err
     monkeypatch.setattr(sys, "argv", ["biplane", "index", str(store / "nowhere")])
     assert command() == 254

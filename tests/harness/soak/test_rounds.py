@@ -271,6 +271,16 @@ def test_more_that_is_kept_and_more_rounds_need_more_room() -> None:
 
 
 @pytest.mark.parametrize(
+    ("trials", "rounds", "says"),
+    [(1, 1, "about 1 round of 1 trial: "), (2, 3, "about 3 rounds of 2 trials: ")],
+)
+def test_room_is_told_in_words(trials: int, rounds: int, says: str, tmp_path: Path) -> None:
+    plan = MIXTURE.plan(random.Random(1), Settings.of(profile="soak").profile)
+    told = keeping.room(tmp_path, plan, trials=trials, keep=1, rounds=rounds)
+    assert told.startswith(says)
+
+
+@pytest.mark.parametrize(
     ("wish", "says"),
     [
         ({"limit_s": 0.5}, "--time-limit"),
