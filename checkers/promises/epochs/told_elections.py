@@ -117,15 +117,14 @@ def _due(sent: DataFrame, owed: DataFrame) -> DataFrame:
     wanted = owed.distinct().withColumn("_t", F.col("from_t")).withColumn("_row", F.lit(0))
     # One look along each channel, from its end: what is behind is what was met so far.
     channel = Window.partitionBy(*_CHANNEL)
-    whole = channel.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     down = channel.orderBy(F.desc("_t"), "_row")
     met = down.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     others = F.when(F.col("q_api") != "LEADER_AND_ISR", F.col("q_enqueue_t"))
     rows = united(wanted, queue).select(
         "*",
-        F.min("q_enqueue_t").over(whole).alias("_first_t"),
-        F.max("q_node").over(whole).alias("node"),
-        F.max("q_tells").over(whole).alias("tells"),
+        F.min("q_enqueue_t").over(channel).alias("_first_t"),
+        F.max("q_node").over(channel).alias("node"),
+        F.max("q_tells").over(channel).alias("tells"),
         F.min("q_enqueue_t").over(met).alias("_next_t"),
         F.min(others).over(met).alias("_other_t"),
     )

@@ -419,9 +419,16 @@ def test_an_acceptor_that_waits_for_a_frozen_network_thread_ends_all_the_same(
     gate = running.handle = Gate(wire)
     fill(running, wire, 6 * threads)
     (listener,) = running.server._data.listeners
-    others = [running.client() for _ in range(20 * threads + 8)]
-    wire.eventually(lambda: all(p._accepted.qsize() == 20 for p in listener.processors))
-    server, in_hand = running.server, 20 * threads + 1
+    server, others, in_hand = running.server, [], 20 * threads + 1
+
+    def are_full() -> bool:
+        return all(processor._accepted.qsize() == 20 for processor in listener.processors)
+
+    # One by one: a thread that is not frozen yet takes some of them out again.
+    while not are_full():
+        others.append(running.client())
+        wire.eventually(lambda: are_full() or server.quotas.total == 6 * threads + len(others))
+    others += [running.client() for _ in range(8)]
     wire.eventually(lambda: server.quotas.total - server.connection_count == in_hand)
     note_threads(running)
     running.server.stop_processing_requests(0.1)
