@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.lives import with_life
 from checkers.facts.spans import earliest, latest
+from checkers.history.schema import FORGER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +26,12 @@ CONTROL_APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
 ID: Final = ["arm", "trial", "node", "life"]
 REQUEST: Final = ["api", "correlation_id", "client_id", "source"]
 PLACE: Final = [*ID, "topic", "partition"]
-_BINDING: Final = "api = 'LEADER_AND_ISR' and coalesce({}, 0) >= 0 as binding"
+FORGED: Final = f"(coalesce(client_id, '') like '{FORGER}%')"
+"""Of a control request: a forger sent it."""
+_BINDING: Final = (
+    "api = 'LEADER_AND_ISR' and (coalesce({leader}, 0) = node or "
+    f"coalesce({{leader}}, 0) >= 0 and not {FORGED}) as binding"
+)
 
 
 def requests(history: History) -> DataFrame:
@@ -101,8 +107,10 @@ def accepted_leader_epochs(history: History) -> DataFrame:
 def answered_leader_epochs(history: History) -> DataFrame:
     """Partitions of LeaderAndIsr and StopReplica requests that were accepted as a whole, one row
     each, with the partition's own ``error``; and ``binding``: whether its epoch is the partition's
-    from then on, if it was accepted. What names no leader is answered without error, and changes
-    nothing (ReplicaManager.makeFollowers)."""
+    from then on, if it was accepted. What names no leader, or another that the broker does not know
+    to live, is answered without error, and changes nothing (ReplicaManager.makeFollowers). A
+    controller tells of brokers before it tells who leads; a forger may come to one that has just
+    begun, and knows nobody."""
     return history.shared("answered leader epochs", lambda: _answered(history))
 
 
@@ -121,7 +129,13 @@ def all_answered(history: History) -> DataFrame:
         "t",
         F.explode("partitions").alias("p"),
     )
-    part = ("p.topic", "p.partition", "p.leader_epoch", "p.error", _BINDING.format("p.leader"))
+    part = (
+        "p.topic",
+        "p.partition",
+        "p.leader_epoch",
+        "p.error",
+        _BINDING.format(leader="p.leader"),
+    )
     lived = lived.selectExpr("*", *part).drop("p")
     forged = (
         history.frame("forged")
@@ -133,7 +147,7 @@ def all_answered(history: History) -> DataFrame:
             F.col("t").alias("end_t"),
             *("t", "topic", "partition", "leader_epoch"),
             F.col("partition_error").alias("error"),
-            F.expr(_BINDING.format("leader")),
+            F.expr(_BINDING.format(leader="leader")),
         )
     )
     both = lived.unionAll(forged)

@@ -56,6 +56,8 @@ _OP: Final[Mapping[str, str]] = {
     "failure": "string",  # why there is no answer: timeout, disconnect, ...
 }
 _TP: Final[Mapping[str, str]] = {"topic": "string", "partition": "int32"}
+FORGER: Final = "biplane-forger-"
+"""So begin the client ids of forged control requests; a controller's is its broker's number."""
 _LEADER: Final = "topic:string,partition:int32,leader:int32,leader_epoch:int32"
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from checkers.history.schema import FORGER
 from faults.protocol import ControlAnswer, Link, Links, PartitionState
 from harness.cluster import control_requests, state
 from harness.cluster.control_requests import Sender
@@ -114,7 +115,7 @@ class ControlClient:
         errors: Callable[[Any], PartitionErrors],
         timeout_s: float,
     ) -> ControlAnswer:
-        client_id = f"biplane-forger-{next(self._numbers)}"
+        client_id = f"{FORGER}{next(self._numbers)}"
         host, port = self._links.address(node, link)
         error: int | None = None
         failure: str | None = None

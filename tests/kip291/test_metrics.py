@@ -182,7 +182,7 @@ def test_queue_sizes_are_of_their_plane(start: Start, plane: str) -> None:
         if i == 0:
             eventually(lambda: all(unread_bytes(c) == 0 for c in late))
     eventually(lambda: broker.value(f"{CHANNEL}{mine}ResponseQueueSize") == 1)
-    assert broker.value(f"{CHANNEL}{mine}RequestQueueSize") == capacity(plane)
+    eventually(lambda: broker.value(f"{CHANNEL}{mine}RequestQueueSize") == capacity(plane))
     assert broker.value(f"{CHANNEL}{other}ResponseQueueSize") == 0
     assert not load.clients[1].has_answer()
     load.end()

@@ -28,7 +28,8 @@ excused, and counted, where that one's registration was gone, by ZooKeeper's log
 until `_NOTICED_NS` before. However long it waited there: what counts is what the controller knew. A
 leader that registered later than that is known before it leads, since the controller tells of
 brokers first, new in office (onControllerFailover) or not (onBrokerStartup), by the same
-connection, in which each request is answered before the next is sent.
+connection, in which each request is answered before the next is sent. A forger does not: its orders
+to follow somebody may come to a broker that has just begun and knows nobody, and are not judged.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import Topic, deletion_steps
+from checkers.facts.control_requests import FORGED
 from checkers.facts.failings import BrokenDisk, broken_disks
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order
@@ -205,8 +207,9 @@ def _lost(history: History, outcome: Outcome) -> None:
     place = ["arm", "trial", "node", "topic", "partition", "leader_epoch"]
     telling = history.frame("leader_change").where("seq is not null").select(*place[:3]).distinct()
     rows = history.frame("control_request").where("api = 'LEADER_AND_ISR' and error = 0")
+    others = f"not {FORGED} or coalesce(p.leader, node) = node"
     rows = rows.where("seq is not null").join(F.broadcast(telling), place[:3], "left_semi")
-    each = rows.select(*_KEYS, "t", F.explode("partitions").alias("p"))
+    each = rows.select(*_KEYS, "client_id", "t", F.explode("partitions").alias("p")).where(others)
     accepted = each.where("p.leader >= 0 and coalesce(p.error, 0) = 0").select(
         *_KEYS,
         "t",

@@ -108,15 +108,23 @@ def test_stop_replica_is_fenced_too(story: Any) -> Asks:
     assert (yield apart(story)).counts == {"stale-leader-epoch-accepted": 1}
 
 
-@pytest.mark.parametrize(("leader", "accused"), [(2, True), (-1, False)])
+@pytest.mark.parametrize(
+    ("sender", "leader", "accused"),
+    [
+        ("9", 2, True),
+        ("9", -1, False),
+        ("biplane-forger-7", 2, False),  # to one that has just begun, and knows nobody
+        ("biplane-forger-7", 1, True),  # who is told to lead knows itself
+    ],
+)
 @pytest.mark.parametrize("api", ["STOP_REPLICA", "LEADER_AND_ISR"])
 @judging(check)
-def test_an_order_that_names_no_leader_changes_nothing(
-    story: Any, api: str, leader: int, accused: bool
+def test_an_order_that_names_nobody_who_lives_changes_nothing(
+    story: Any, api: str, sender: str, leader: int, accused: bool
 ) -> Asks:
     story.handled(100, 1, api="LEADER_AND_ISR", partitions=states(3))
     without = [{**state, "leader": leader} for state in states(4)]
-    story.handled(200, 1, api="LEADER_AND_ISR", partitions=without)
+    story.handled(200, 1, api="LEADER_AND_ISR", partitions=without, client_id=sender)
     story.handled(300, 1, api=api, partitions=states(3))
     found = yield apart(story)
     assert found.counts == ({"stale-leader-epoch-accepted": 1} if accused else {})

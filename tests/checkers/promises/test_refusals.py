@@ -298,12 +298,16 @@ def test_who_has_no_session_may_fail(story: Any, how: str, code: int, broken: in
         ("the watch saw its leader go", 0),
         ("the watch saw it go itself", 1),
         ("it is the leader", 1),
+        ("a forger says whom to follow", 0),
+        ("a forger says that it is the leader", 1),
     ],
 )
 @judging(check)
 def test_what_was_accepted_is_applied(story: Any, how: str, broken: int) -> Asks:
     state = states(1, 11 if how == "refused" else 0)
     state[0]["leader"] = {"without a leader": -1, "it is the leader": 1}.get(how, 2)
+    if how == "a forger says that it is the leader":
+        state[0]["leader"] = 1
     for node in (1, 2):
         registration(story, -60_000, node)
     if how in ("its leader is gone", "it is the leader"):
@@ -326,7 +330,8 @@ def test_what_was_accepted_is_applied(story: Any, how: str, broken: int) -> Asks
     if how.startswith("the watch"):
         story.add("node_event", 60, node=2 if "leader" in how else 1, event="unregistered")
     seq = None if how == "rows without numbers" else 5
-    story.handled(100, 1, api="LEADER_AND_ISR", partitions=state, seq=seq)
+    sender = {"client_id": "biplane-forger-7"} if "forger" in how else {}
+    story.handled(100, 1, api="LEADER_AND_ISR", partitions=state, seq=seq, **sender)
     role = {"node": 1, "role": "follower", "leader": 2, "seq": 4}
     story.add("leader_change", 98.5, topic="u", leader_epoch=0, **role)
     if how == "never tells":
