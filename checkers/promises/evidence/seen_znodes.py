@@ -8,7 +8,8 @@ The log is whole and in order, so that what anybody saw is in it, as it was seen
                      was made, somebody saw one
     isr_change       a leader whose in-sync set was written took it up, if it lived on; and what it
                      took up was written so: the set, by that leader, in that leader epoch
-    leader_change    who leads or follows does so under a controller epoch that there was
+    leader_change    who leads or follows does so under a controller epoch that there was, or that a
+                     forger made somebody believe (`checkers.facts.forgeries`)
     fault            who was to be made leader was, by the time that this is said to have been done
     final_state      each partition's state in the end is the last one by then, and of no topic
                      that a log of all there ever was does not have
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.details import details
+from checkers.facts.forgeries import taken_in
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order
 from checkers.facts.trials import rows_of
@@ -78,6 +80,9 @@ def _of_trial(history: History, key: Trial, log: list[Row], begins_ms: int) -> I
     yield from _moved(_mine(history, "fault", key), states)
     raised = {r["controller_epoch"] for r in log if (r["what"], r["step"]) == _RAISED}
     ruled = raised | {row["controller_epoch"] for row in states}
+    ruled |= {
+        row["controller_epoch"] for row in taken_in(history) if (row["arm"], row["trial"]) == key
+    }
     for row in _mine(history, "leader_change", key):
         if row["controller_epoch"] is not None and row["controller_epoch"] not in ruled:
             yield "roles were taken up under controller epochs"

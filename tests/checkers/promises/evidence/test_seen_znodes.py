@@ -53,6 +53,11 @@ def ended(t: float = 9_500, **more: Any) -> Callable[[Story], Any]:
     return lambda story: story.rows["final_state"][0].update(t=int(t * 1_000_000), **more)
 
 
+def forged(story: Story, lie: str, error: int) -> None:
+    of = {"api": "LEADER_AND_ISR", "lie": lie, "controller_epoch": 7, "leader_epoch": 1}
+    story.add("forged", 32, node=2, error=error, leader=2, **of)
+
+
 def role(**more: Any) -> Callable[[Story], Any]:
     fields = {"node": 2, "role": "leader", "leader": 2, "leader_epoch": 1, **more}
     return lambda story: story.add("leader_change", 31, **fields)
@@ -155,6 +160,14 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
             ),
             role(controller_epoch=0)(s),
         ),
+        "1 roles were taken up under controller epochs",
+    ),
+    "a role under one that a forger made up": (
+        lambda s: (role(controller_epoch=7)(s), forged(s, "future_controller_epoch", 0)),
+        "",
+    ),
+    "a role under one that a forger made up in vain": (
+        lambda s: (role(controller_epoch=7)(s), forged(s, "future_controller_epoch", 11)),
         "1 roles were taken up under controller epochs",
     ),
     "a role under nobody knows whom": (role(), ""),
