@@ -226,3 +226,13 @@ def _asked_to_stop(history: History, key: list[str]) -> DataFrame:
     forged = history.frame("forged").where("api = 'STOP_REPLICA' and topic is not null")
     both = by_controllers.unionAll(forged.select(*key, F.col("invoke_t").alias("t")))
     return both.groupBy(*key).agg(F.min("t").alias("_asked_t"))
+
+
+def accepted_by(history: History) -> DataFrame:
+    """Controllers' requests that, by their own word, were accepted: arm, trial, node (who accepted
+    it), t (by when, ns), and what was sent: api, controller_epoch, partitions."""
+    same = ["arm", "trial", "node", "boot", "to", "correlation_id"]
+    done = history.frame("control_response").where("error = 0")
+    done = done.select(*same, latest(F.col("t")).alias("t"))
+    sent = history.frame("control_send").select(*same, "api", "controller_epoch", "partitions")
+    return sent.join(done, same).drop("node", "boot").withColumnRenamed("to", "node")

@@ -23,10 +23,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.control_requests import known_leader_epochs, requests
+from checkers.facts.control_requests import accepted_by, known_leader_epochs, requests
 from checkers.facts.leadership import NEVER, TP, Key, key_of
 from checkers.facts.lives import cuts
-from checkers.facts.spans import earliest, latest
+from checkers.facts.spans import earliest
 from checkers.facts.timeline import FROM, TO, Timeline, merged
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _controllers_told(history: History) -> DataFrame:
     epoch = F.col("controller_epoch").alias("epoch")
     own = requests(history).where("error = 0")
     own = own.select("arm", "trial", "node", epoch, F.col("end_t").alias("t"))
-    both = own.unionAll(_answers(history).select("arm", "trial", "node", epoch, "t"))
+    both = own.unionAll(accepted_by(history).select("arm", "trial", "node", epoch, "t"))
     return both.withColumn("binding", F.lit(True))
 
 
@@ -146,7 +146,7 @@ def _leaders_told(history: History) -> DataFrame:
 
     own = known_leader_epochs(history, in_one_life=False)
     own = own.selectExpr(*TP, "node", "newer as epoch", "known_t as t", "true as binding")
-    sent = _answers(history).where("api = 'LEADER_AND_ISR'")
+    sent = accepted_by(history).where("api = 'LEADER_AND_ISR'")
     each = sent.select("arm", "trial", "node", "t", F.explode("partitions").alias("p"))
     place = ("arm", "trial", "p.topic", "p.partition", "node")
     told = each.selectExpr(*place, "p.leader_epoch", "t", "p.leader >= 0 as binding")
@@ -154,18 +154,6 @@ def _leaders_told(history: History) -> DataFrame:
 
 
 _TOLD: Final = {"controller": _controllers_told, "leader": _leaders_told}
-
-
-def _answers(history: History) -> DataFrame:
-    """Controllers' requests that they know were accepted: arm, trial, node (who accepted), t, and
-    what they sent."""
-    from pyspark.sql import functions as F
-
-    same = ["arm", "trial", "node", "boot", "to", "correlation_id"]
-    done = history.frame("control_response").where("error = 0")
-    done = done.select(*same, latest(F.col("t")).alias("t"))
-    sent = history.frame("control_send").select(*same, "api", "controller_epoch", "partitions")
-    return sent.join(done, same).drop("node", "boot").withColumnRenamed("to", "node")
 
 
 def _gather(history: History) -> Forgeries:

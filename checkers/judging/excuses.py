@@ -62,8 +62,9 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "the harness's own fault, and ZooKeeper's in-sync sets and leaders",
     ),
     "forged": Excuse(
-        "a forged LeaderAndIsr or StopReplica, with a lie that Kafka cannot see, was accepted",
-        "the forger",
+        "a forged LeaderAndIsr or StopReplica was accepted, with a lie that Kafka cannot see, or "
+        "cannot see yet",
+        "the forger, and controllers, by when they had told that broker of a newer epoch",
     ),
     "stranded": Excuse(
         "acks=1: another leader was committed, and the broker that acknowledged does not run, so "
@@ -85,6 +86,11 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "ZooKeeper; of a black box, what its brokers showed",
     ),
     # -- of what brokers do, not of losses ---------------------------------------------------------
+    "knows-nobody": Excuse(
+        "a forger told a broker that had just begun to follow somebody, before any controller had "
+        "told it who lives",
+        "the harness, which started it, and controllers, by their answers",
+    ),
     "unregistered": Excuse(
         "a follower was given a leader whose registration was gone, and takes it up only when it "
         "hears that it lives",

@@ -80,11 +80,11 @@ def _of_trial(history: History, key: Trial, log: list[Row], begins_ms: int) -> I
     yield from _moved(_mine(history, "fault", key), states)
     raised = {r["controller_epoch"] for r in log if (r["what"], r["step"]) == _RAISED}
     ruled = raised | {row["controller_epoch"] for row in states}
-    ruled |= {
-        row["controller_epoch"] for row in taken_in(history) if (row["arm"], row["trial"]) == key
-    }
+    lies = {(key_of(row), row["node"], row["controller_epoch"]) for row in taken_in(history)}
     for row in _mine(history, "leader_change", key):
-        if row["controller_epoch"] is not None and row["controller_epoch"] not in ruled:
+        epoch = row["controller_epoch"]
+        lied = (key_of(row), row["node"], epoch) in lies
+        if epoch is not None and epoch not in ruled and not lied:
             yield "roles were taken up under controller epochs"
     whole = any((r["what"], r["step"]) == ("controller_epoch", "created") for r in log)
     yield from _last(_mine(history, "final_state", key), states, whole=whole)

@@ -263,6 +263,11 @@ PROMISE: Final = Promise(
         "control requests": "as brokers handled them, and forged ones as answered",
         SENT: "by sender, receiver and epoch, where ZooKeeper's log tells of registrations",
     },
-    blind=("requests while a broker shuts down", "who comes between two epochs in time"),
+    blind=(
+        "requests while a broker shuts down",
+        "who comes between two epochs in time",
+        "epochs that only a forger's order to follow somebody told, which who knows nobody yet "
+        "answers without taking it up",
+    ),
     check=check,
 )

@@ -28,8 +28,9 @@ excused, and counted, where that one's registration was gone, by ZooKeeper's log
 until `_NOTICED_NS` before. However long it waited there: what counts is what the controller knew. A
 leader that registered later than that is known before it leads, since the controller tells of
 brokers first, new in office (onControllerFailover) or not (onBrokerStartup), by the same
-connection, in which each request is answered before the next is sent. A forger does not: its orders
-to follow somebody may come to a broker that has just begun and knows nobody, and are not judged.
+connection, in which each request is answered before the next is sent. A forger does not: its order
+to follow somebody may come to a broker that has just begun and knows nobody. Excused, and counted,
+where no controller had been told by then that it took in an UpdateMetadata in that life.
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import Topic, deletion_steps
-from checkers.facts.control_requests import FORGED
+from checkers.facts.control_requests import FORGED, accepted_by
 from checkers.facts.failings import BrokenDisk, broken_disks
 from checkers.facts.leadership import Key, key_of
+from checkers.facts.lives import cuts, with_life
 from checkers.facts.office import in_order
 from checkers.facts.registrations import Absence, Node, absences, was_absent
+from checkers.facts.timeline import steps
 from checkers.judging.outcome import Outcome
 from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
@@ -207,19 +210,18 @@ def _lost(history: History, outcome: Outcome) -> None:
     place = ["arm", "trial", "node", "topic", "partition", "leader_epoch"]
     telling = history.frame("leader_change").where("seq is not null").select(*place[:3]).distinct()
     rows = history.frame("control_request").where("api = 'LEADER_AND_ISR' and error = 0")
-    others = f"not {FORGED} or coalesce(p.leader, node) = node"
     rows = rows.where("seq is not null").join(F.broadcast(telling), place[:3], "left_semi")
-    each = rows.select(*_KEYS, "client_id", "t", F.explode("partitions").alias("p")).where(others)
+    each = rows.selectExpr(*_KEYS, "t", f"{FORGED} as forged", "explode(partitions) as p")
     accepted = each.where("p.leader >= 0 and coalesce(p.error, 0) = 0").select(
         *_KEYS,
-        "t",
+        *("t", "forged"),
         *("p.topic", "p.partition", "p.leader", "p.leader_epoch"),
     )
     for row in accepted.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], APPLIED, row["count"])
     roles = history.frame("leader_change").select(*place).distinct()
     lost = _with_decided(history, accepted.join(roles, place, "left_anti"))
-    found = tally(lost, None, partial(_unless_absent, absences(history)))
+    found = tally(lost, None, partial(_unless_unknown, absences(history), _knew_nobody(history)))
     add(outcome, found, _unapplied)
     for (arm, trial, excuse), n in found.in_order():
         if excuse is not None:
@@ -240,11 +242,38 @@ def _with_decided(history: History, rows: DataFrame) -> DataFrame:
     return last.select(*names, F.coalesce("_last_t", "t").alias("decided_t"))
 
 
-def _unless_absent(absent: Mapping[Node, list[Absence]], row: Row) -> Sort:
-    leader = absent.get((row["arm"], row["trial"], row["leader"]), [])
-    excused = row["leader"] != row["node"] and was_absent(leader, row["decided_t"], _NOTICED_NS)
-    label = (row["arm"], row["trial"], "unregistered" if excused else None)
-    return Sort(label, _order(row), None if excused else LOST)
+def _knew_nobody(history: History) -> dict[Node, list[tuple[int, int]]]:
+    """By broker, from when to when (ns) it ran without having told any controller that it took in
+    who lives: a span each of its lives."""
+    told = accepted_by(history).where("api = 'UPDATE_METADATA'")
+    lived = with_life(history, told, F.col("t"), F.col("t")).where("life is not null")
+    first = lived.groupBy("arm", "trial", "node", "life").agg(F.min("t").alias("t"))
+    heard = {
+        (row["arm"], row["trial"], row["node"], row["life"]): row["t"]
+        for row in first.toArrow().to_pylist()
+    }
+    return {
+        node: [
+            (since, min(until, heard.get((*node, life), until)))
+            for life, (since, until) in enumerate(steps(times))
+        ]
+        for node, times in cuts(history).items()
+    }
+
+
+def _unless_unknown(
+    absent: Mapping[Node, list[Absence]],
+    knew_nobody: Mapping[Node, Sequence[tuple[int, int]]],
+    row: Row,
+) -> Sort:
+    trial, why = (row["arm"], row["trial"]), None
+    if row["leader"] != row["node"]:
+        spans = knew_nobody.get((*trial, row["node"]), ())
+        if was_absent(absent.get((*trial, row["leader"]), []), row["decided_t"], _NOTICED_NS):
+            why = "unregistered"
+        elif row["forged"] and any(since <= row["t"] <= until for since, until in spans):
+            why = "knows-nobody"
+    return Sort((*trial, why), _order(row), LOST if why is None else None)
 
 
 def _unapplied(rule: str, row: Row) -> Finding:

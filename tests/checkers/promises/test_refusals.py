@@ -298,7 +298,10 @@ def test_who_has_no_session_may_fail(story: Any, how: str, code: int, broken: in
         ("the watch saw its leader go", 0),
         ("the watch saw it go itself", 1),
         ("it is the leader", 1),
+        ("its controller says whom to follow to one that has just begun", 1),
         ("a forger says whom to follow", 0),
+        ("a forger says whom to follow, who was told in a former life who lives", 0),
+        ("a forger says whom to follow, who knows who lives", 1),
         ("a forger says that it is the leader", 1),
     ],
 )
@@ -330,7 +333,16 @@ def test_what_was_accepted_is_applied(story: Any, how: str, broken: int) -> Asks
     if how.startswith("the watch"):
         story.add("node_event", 60, node=2 if "leader" in how else 1, event="unregistered")
     seq = None if how == "rows without numbers" else 5
-    sender = {"client_id": "biplane-forger-7"} if "forger" in how else {}
+    sender = {}
+    if "forger" in how:
+        sender["client_id"] = "biplane-forger-7"
+    if "forger" in how or "just begun" in how:
+        story.add("node_event", 50, node=1, event="start")
+    if "lives" in how:
+        told_at = 40 if "former" in how else 60
+        same = {"node": 9, "boot": 1, "to": 1, "api": "UPDATE_METADATA", "correlation_id": 3}
+        story.add("control_send", told_at - 1, controller_epoch=1, partitions=[], **same)
+        story.add("control_response", told_at, send_t=told_at - 1, error=0, **same)
     story.handled(100, 1, api="LEADER_AND_ISR", partitions=state, seq=seq, **sender)
     role = {"node": 1, "role": "follower", "leader": 2, "seq": 4}
     story.add("leader_change", 98.5, topic="u", leader_epoch=0, **role)
@@ -342,6 +354,9 @@ def test_what_was_accepted_is_applied(story: Any, how: str, broken: int) -> Asks
     assert found.counts.get("accepted-but-not-applied", 0) == broken
     excused = {"its leader is gone", "its leader was just gone", "the watch saw its leader go"}
     excused |= {"it waited, and its leader was gone when it was decided"}
-    assert [e.excuse for e in found.excuses()] == ["unregistered"] * (how in excused)
+    knows_nobody = "whom to follow" in how and not broken
+    assert [e.excuse for e in found.excuses()] == (
+        ["unregistered"] * (how in excused) + ["knows-nobody"] * knows_nobody
+    )
     # Too many of these, and nothing was judged.
     assert any("unregistered" in why for why in found.verdict()[1]) == (how in excused)

@@ -170,6 +170,10 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
         lambda s: (role(controller_epoch=7)(s), forged(s, "future_controller_epoch", 11)),
         "1 roles were taken up under controller epochs",
     ),
+    "a role of another under one that a forger made up": (
+        lambda s: (role(controller_epoch=7, node=1)(s), forged(s, "future_controller_epoch", 0)),
+        "1 roles were taken up under controller epochs",
+    ),
     "a role under nobody knows whom": (role(), ""),
     "an in-sync set that its leader does not know": (
         lambda s: s.rows["isr_change"].clear(),
