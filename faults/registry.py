@@ -57,6 +57,7 @@ from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.stopped_ahead import StoppedAhead
 from faults.torn_tail import TornTail
+from faults.unheard_news import UnheardNews
 from faults.unready_preferred import UnreadyPreferred
 from faults.unseen_bounce import UnseenBounce
 from faults.wiped_disk import WipeDisk
@@ -112,6 +113,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         RemoveController,
         LateRegistration,
         UnseenBounce,
+        UnheardNews,
         ForgedRequests,
         Toxic,
         LinkDown,

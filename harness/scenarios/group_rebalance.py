@@ -108,6 +108,8 @@ MOVED_MS = 3000
 """When all that have nothing to lose have been moved; then one that has, and then they die."""
 UNHEARD_MS = 2500
 UNANSWERED = 8
+LATE_MS = 400
+"""What followers get of it comes in answers of several batches, each of which they must know."""
 """So many records of both producers: of one of them several batches, each of which its successor
 must know for its own."""
 PATIENT_MS = 5000
@@ -286,7 +288,7 @@ def _params(way: str, other: str) -> dict[str, Any]:
         case _:
             return {
                 **{"partition": other, "records": UNANSWERED, "least": UNANSWERED // 2},
-                "lag_ms": PATIENT_MS,
+                **{"lag_ms": PATIENT_MS, "late_ms": LATE_MS},
             }
 
 

@@ -14,8 +14,11 @@ went, and all that changes later, the controller hears only if it looks again wh
 watches anew (ZooKeeper's own client has the server compare: SetWatches). It stays away until others
 must lead in its place.
 
-Last a broker ends and begins anew while the controller looks away: all that it was told is gone,
+Next a broker ends and begins anew while the controller looks away: all that it was told is gone,
 and only its broker epoch says so (KIP-380).
+
+Last the link of a broker is down once more, while a partition of others changes its leader: nothing
+that comes later would tell it of that.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ from harness.sut.protocol import Planes
 
 TOPIC = "unheard"
 PARTITIONS = 3
+OF_OTHERS = "unheard-of-others"
+"""Of each of its partitions somebody has no replica."""
 STEP_MS = 4000
 DOWN_MS = 2200
 PAUSE_MS = 5000
@@ -55,7 +60,10 @@ CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
-    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+    return [
+        Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
+        Topic(name=OF_OTHERS, assignment=spread(len(stage.nodes), stage.nodes, 2), configs=CONFIGS),
+    ]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
@@ -106,6 +114,14 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             duration_ms=0,
             params={"target": "not-controller"},
             after="gone",
+        ),
+        Entry(
+            id="news",
+            fault="unheard-news",
+            at_ms=at_ms + 400 + GONE_MS + BACK_MS + 1000,
+            duration_ms=0,
+            params={"topic": OF_OTHERS},
+            after="bounce",
         ),
     ]
     return Plan.of(rng.getrandbits(31), entries)

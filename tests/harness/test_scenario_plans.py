@@ -465,8 +465,9 @@ def test_who_died_ahead_returns_and_its_leader_dies_silent() -> None:
 
 def test_leaders_move_while_a_broker_hears_no_controller() -> None:
     for plan in plans("unheard-orders"):
-        *turns, blind, gone, bounce = plan.entries
-        assert bounce.fault == "unseen-bounce"
+        *turns, blind, gone, bounce, news = plan.entries
+        assert [e.fault for e in (bounce, news)] == ["unseen-bounce", "unheard-news"]
+        assert (bounce.after, news.after) == (gone.id, bounce.id)
         assert (blind.fault, gone.fault) == ("link-down", "stop")
         assert blind.params == {"target": "controller", "link": "zookeeper"}
         # It goes unseen, and stays away for longer than it may be left in its places.
