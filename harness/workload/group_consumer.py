@@ -72,6 +72,7 @@ class GroupConsumer:
         self._following: dict[tuple[str, int], tuple[int, int]] = {}
         """What is to be committed next: positions, and the leader epochs of the records before
         them (KIP-320), by partition."""
+        self._held: dict[tuple[str, int], None] = {}
         self._committed_t = 0.0
 
     def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
@@ -93,6 +94,7 @@ class GroupConsumer:
                     self._ask(client, recorder, [(t, p) for t, n in topics for p in range(n)])
             finally:
                 client.close()
+                self._let_go(recorder)
             while self._params.gone_ms is not None and not life.over:
                 time.sleep(_LOOK_S)
 
@@ -133,10 +135,13 @@ class GroupConsumer:
                     # From its first assignment on: a group may take long to come about.
                     end = time.monotonic() + stays_ms / 1000
                 for one in partitions:
-                    if event != "assigned":
-                        self._following.pop((one.topic, one.partition), None)
-                    place = {"topic": one.topic, "partition": one.partition}
-                    recorder.event("assignment", group=self._params.group, event=event, **place)
+                    place = one.topic, one.partition
+                    if event == "assigned":
+                        self._held[place] = None
+                    else:
+                        self._held.pop(place, None)
+                        self._following.pop(place, None)
+                    self._tell(recorder, event, *place)
 
             return tell
 
@@ -161,6 +166,17 @@ class GroupConsumer:
             if self._following and now - self._committed_t >= self._params.commit_ms / 1000:
                 self._committed_t = now
                 self._commit(client, recorder)
+
+    def _let_go(self, recorder: LiveRecorder) -> None:
+        """What a closed client still had: librdkafka says nothing of it where another took its
+        place (FENCED_INSTANCE_ID, KIP-345), as one does that joined again unanswered."""
+        for place in list(self._held):
+            del self._held[place]
+            self._tell(recorder, "revoked", *place)
+
+    def _tell(self, recorder: LiveRecorder, event: str, topic: str, partition: int) -> None:
+        place = {"topic": topic, "partition": partition}
+        recorder.event("assignment", group=self._params.group, event=event, **place)
 
     def _take(self, recorder: LiveRecorder, invoke_t: int, messages: list[Any]) -> None:
         """What one call of the client gave."""

@@ -214,6 +214,8 @@ class GroupPair(AskEach):
         elif error == _MEMBER_ID_REQUIRED:
             host.member_id = str(answer.member_id)
         elif step == ENTER and not error:
+            # Two may coordinate the group for a moment, and each has given it an id of its own.
+            host.member_id = str(answer.member_id)
             host.next, host.generation = SYNC, int(answer.generation_id)
             host.leads = str(answer.leader) == host.member_id
         elif step == SYNC:

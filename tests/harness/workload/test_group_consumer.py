@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from harness.workload.group_consumer import GroupConsumer, Params, comes_back_whole
+from harness.workload.group_pair import GroupPair
+from harness.workload.group_pair import Params as OfPair
 from harness.workload.spec import WorkloadSpec
 from harness.workload.values import Headers, encode_key, encode_value, headers_for
 
@@ -90,6 +92,14 @@ def test_what_was_given_before_a_partition_was_taken_is_told_before_that() -> No
     ]
 
 
+def test_who_is_thrown_out_without_a_word_has_nothing_once_its_client_is_closed() -> None:
+    member, _ = taken([])
+    recorder = Recorder()
+    for _ in range(2):
+        member._let_go(recorder)  # type: ignore[arg-type]
+    assert recorder.rows == [("assignment", "revoked")]
+
+
 def test_a_position_of_before_is_not_committed_for_who_has_it_now() -> None:
     member, rows = taken([])
     assert member._following == {}
@@ -114,3 +124,15 @@ def test_a_position_comes_back_with_what_was_committed_with_it(
 ) -> None:
     kept = SimpleNamespace(offset=offset, metadata=metadata, leader_epoch=leader_epoch)
     assert comes_back_whole(kept) is whole
+
+
+def test_where_two_coordinate_a_group_a_member_is_who_let_it_in_says_it_is() -> None:
+    """The other one asks it to come back with another id, before the first answers."""
+    where = {1: "h:1", 3: "h:3"}
+    spec = WorkloadSpec(role="group-pair", process="p", output="unused", bootstrap=where)
+    pair = GroupPair(spec, OfPair(group="g", topic="t"))
+    pair._hosts_turn(1, "enter", 79, SimpleNamespace(member_id="of-1"))
+    pair._hosts_turn(3, "enter", 79, SimpleNamespace(member_id="of-3"))
+    let_in = SimpleNamespace(member_id="of-1", generation_id=7, leader="of-1")
+    pair._hosts_turn(1, "enter", 0, let_in)
+    assert (pair._host.member_id, pair._host.leads) == ("of-1", True)
