@@ -111,15 +111,19 @@ class GroupCouple(AskEach):
         outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
         self._done(channel, outcome, t, error=error)
         mine, other = self._of(channel)
-        if asked.step == ENTER and not error:
-            mine.node, mine.generation = channel.node, int(answer.generation_id)
-            mine.leads = str(answer.leader) == mine.member_id
-        elif asked.step == ENTER and error == _MEMBER_ID_REQUIRED:
-            mine.member_id = str(answer.member_id)
+        if asked.step == ENTER and error in (0, _MEMBER_ID_REQUIRED):
+            self._entered(mine, channel.node, answer)
         elif error == _UNKNOWN_MEMBER_ID:
             mine.member_id, mine.generation = "", -1
         if asked.step == SYNC:
             mine.generation = other.generation = -1
+
+    def _entered(self, mine: _Member, node: int, answer: Any) -> None:
+        """Two may coordinate the group for a moment: it is who the one that lets it in says."""
+        mine.member_id = str(answer.member_id)
+        if not int(answer.error_code):
+            mine.node, mine.generation = node, int(answer.generation_id)
+            mine.leads = str(answer.leader) == mine.member_id
 
     def lost(self, channel: Channel, reason: str, t: int) -> None:
         self._done(channel, "info", t, failure=reason)

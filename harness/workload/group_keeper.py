@@ -286,6 +286,7 @@ class GroupKeeper(AskEach):
         elif step == ENTER and not error and self._kind == WAIT:
             self._next_group(None)
         elif step == ENTER and not error:
+            self._member = str(answer.member_id)  # of two coordinators each gave it one
             self._generation = int(answer.generation_id)
         elif step == LEAVE and not error:
             self._left_by = node

@@ -130,6 +130,7 @@ class Partition(IsrPartition):
             self.partition_epoch = state.partition_epoch
             self.leader_id = self._broker_id
             advanced = self._advance_high_watermark(own_log)
+            self.ordered_at = own_log.log_end_offset, self.high_watermark
         if advanced:
             self._host.complete_delayed(self.tp)
         return newly_leader

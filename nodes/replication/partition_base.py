@@ -80,6 +80,8 @@ class HostedPartition:
         self.removing_replicas: tuple[int, ...] = ()
         self.followers: dict[int, FollowerState] = {}
         self.leader_epoch_start: int | None = None
+        self.ordered_at = (0, 0)
+        """Where its log ended, and its high watermark was, as it was last told to lead."""
         self._leading_since_epoch = -1
         self._fetched_from: dict[int, OffsetPosition] = {}
         """By follower: where its last fetch began, in this reign."""

@@ -212,7 +212,9 @@ class StateChanges:
             except ApiError as error:
                 self._refused(state, error, errors)
                 continue
-            self._trace_role(partition, state, "leader", correlation_id, previous)
+            self._trace_role(
+                partition, state, "leader", correlation_id, previous, partition.ordered_at
+            )
             if newly_leader:
                 changed.append(partition)
         return changed
@@ -241,7 +243,8 @@ class StateChanges:
                 continue
             previous = partition.leader_id, partition.leader_epoch
             restart = partition.make_follower(state)
-            self._trace_role(partition, state, "follower", correlation_id, previous)
+            at = partition.local_log().log_end_offset, partition.high_watermark
+            self._trace_role(partition, state, "follower", correlation_id, previous, at)
             if restart:
                 changed.append(partition)
         replicas.fetchers.remove(partition.tp for partition in changed)
@@ -305,18 +308,21 @@ class StateChanges:
         role: str,
         correlation_id: int,
         previous: tuple[int | None, int],
+        at: tuple[int, int],
     ) -> None:
+        """``at``: where its log ended and its high watermark was as it took the role up. A leader
+        is written to, and fetched from, before it comes to tell."""
         if (partition.leader_epoch, partition.partition_epoch) != (
             state.leader_epoch,
             state.partition_epoch,
         ):
             return  # an older partition epoch: nothing was applied
-        own_log = partition.local_log()
+        log_end_offset, high_watermark = at
         self._lines.role(
             state,
             role,
-            own_log.log_end_offset,
-            partition.high_watermark,
+            log_end_offset,
+            high_watermark,
             *previous,
             is_under_min_isr=previous[0] == partition.leader_id and partition.is_under_min_isr,
         )
@@ -329,8 +335,8 @@ class StateChanges:
             leader_epoch=state.leader_epoch,
             controller_epoch=state.controller_epoch,
             correlation_id=correlation_id,
-            log_end_offset=own_log.log_end_offset,
-            high_watermark=partition.high_watermark,
+            log_end_offset=log_end_offset,
+            high_watermark=high_watermark,
         )
 
     # ---- StopReplica -----------------------------------------------------------------------------

@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from harness.workload.group_consumer import GroupConsumer, Params, comes_back_whole
+from harness.workload.group_couple import GroupCouple
+from harness.workload.group_couple import Params as OfCouple
+from harness.workload.group_keeper import GroupKeeper
+from harness.workload.group_keeper import Params as OfKeeper
 from harness.workload.group_pair import GroupPair
 from harness.workload.group_pair import Params as OfPair
 from harness.workload.spec import WorkloadSpec
@@ -129,10 +133,27 @@ def test_a_position_comes_back_with_what_was_committed_with_it(
 def test_where_two_coordinate_a_group_a_member_is_who_let_it_in_says_it_is() -> None:
     """The other one asks it to come back with another id, before the first answers."""
     where = {1: "h:1", 3: "h:3"}
-    spec = WorkloadSpec(role="group-pair", process="p", output="unused", bootstrap=where)
-    pair = GroupPair(spec, OfPair(group="g", topic="t"))
-    pair._hosts_turn(1, "enter", 79, SimpleNamespace(member_id="of-1"))
-    pair._hosts_turn(3, "enter", 79, SimpleNamespace(member_id="of-3"))
-    let_in = SimpleNamespace(member_id="of-1", generation_id=7, leader="of-1")
-    pair._hosts_turn(1, "enter", 0, let_in)
+
+    def spec(role: str) -> WorkloadSpec:
+        return WorkloadSpec(role=role, process="p", output="unused", bootstrap=where)
+
+    def id_of(node: int) -> Any:
+        return SimpleNamespace(member_id=f"of-{node}", error_code=79)
+
+    let_in = SimpleNamespace(member_id="of-1", generation_id=7, leader="of-1", error_code=0)
+
+    pair = GroupPair(spec("group-pair"), OfPair(group="g", topic="t"))
+    for node, answer in ((1, id_of(1)), (3, id_of(3)), (1, let_in)):
+        pair._hosts_turn(node, "enter", int(answer.error_code), answer)
     assert (pair._host.member_id, pair._host.leads) == ("of-1", True)
+
+    keeper = GroupKeeper(spec("group-keeper"), OfKeeper(topic="t", leaves=True))
+    for node, answer in ((1, id_of(1)), (3, id_of(3)), (1, let_in)):
+        keeper._go_on_leaving(node, "enter", int(answer.error_code), answer)
+    assert keeper._member == "of-1"
+
+    couple = GroupCouple(spec("group-couple"), OfCouple(group="g"))
+    first = couple._members[0]
+    for node, answer in ((1, id_of(1)), (3, id_of(3)), (1, let_in)):
+        couple._entered(first, node, answer)
+    assert (first.member_id, first.leads, first.node) == ("of-1", True, 1)

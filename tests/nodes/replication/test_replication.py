@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
 from nodes.mutants import rules_with
 from nodes.replication.model import FetchParams, FetchPartitionRequest, ProduceResult
+from nodes.replication.partition import Partition
 from tests.nodes.replication.conftest import (
     LAG_MAX_MS,
     PATIENT_LAG_MAX_MS,
@@ -166,6 +168,32 @@ def test_acks_one_loss_is_cut_from_the_old_leader(make_cluster: ClusterFactory) 
         (row["role"], row["leader"], row["leader_epoch"]) for row in old.trace("leader_change")
     ]
     assert roles == [("leader", 1, 0), ("follower", 2, 1)]
+
+
+def test_who_comes_to_lead_tells_of_its_log_as_nobody_had_written_or_fetched(
+    make_cluster: ClusterFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who follows it already may fetch, and commit, what only it had, before it comes to tell."""
+    cluster = make_cluster()
+    cluster.create()
+    for value in range(3):
+        answer_of(cluster.brokers[1].produce(value, acks=-1))
+    caught_up(cluster, 3)
+    lead = Partition.make_leader
+
+    def written_to_at_once(partition: Partition, state: Any) -> bool:
+        was_not = lead(partition, state)
+        partition.append_as_leader(batch(3), -1)
+        partition.high_watermark = 4
+        return was_not
+
+    before = cluster.brokers[3].partition().high_watermark
+    monkeypatch.setattr(Partition, "make_leader", written_to_at_once)
+    cluster.controller.elect(TP, 3)
+    cluster.controller.tell(3)
+    told = cluster.brokers[3].trace("leader_change")[-1]
+    assert (told["role"], told["log_end_offset"]) == ("leader", 3)
+    assert before <= told["high_watermark"] <= 3
 
 
 def test_several_lost_epochs_are_cut_round_by_round(make_cluster: ClusterFactory) -> None:
