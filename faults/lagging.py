@@ -68,9 +68,6 @@ class _HeldKill(BaseFault):
     def read(self, params: Params) -> None:
         """What else there is to say of a kind."""
 
-    def while_held(self, ctx: Context, leader: int) -> None:
-        """What else is done to it as long as its answers are held."""
-
     def before_death(self, ctx: Context, leader: int) -> None:
         """What else is done to it when what was waited for has come about."""
 
@@ -105,7 +102,6 @@ class _HeldKill(BaseFault):
         self.nodes = [leader]
         self.detail["controller"] = ctx.view.controller()
         self.hold_answers(ctx, leader, self.link)
-        self.while_held(ctx, leader)
         at_first = self.end(ctx, leader)
         patient_until = ctx.now_ns() + self.lag_ms * 500_000
 
@@ -190,26 +186,13 @@ class LaggedMove(LaggedKill):
 
 class UnansweredKill(_HeldKill):
     """Its clients are not answered; records: how many of those that it took since then each in-sync
-    follower has; late_ms: its answers to them come so much later meanwhile, so that each brings
-    several batches. Took hold: it died with such records."""
+    follower has. Took hold: it died with such records."""
 
     name = "unanswered-kill"
     needs = frozenset({Capability.KILL, Capability.LINKS, Capability.LOG_FILES})
     link = Link.CLIENT
     waits_for = "that were not answered and are with"
     default_records = 1
-
-    def read(self, params: Params) -> None:
-        self.late_ms = params.integer("late_ms", 0)
-
-    def while_held(self, ctx: Context, leader: int) -> None:
-        if self.late_ms:
-            self.delay_answers(ctx, leader, Link.INTER_BROKER, self.late_ms)
-
-    def end_of_office(self, ctx: Context, leader: int) -> bool:
-        gone = super().end_of_office(ctx, leader)
-        self.let_answers(ctx, leader, Link.INTER_BROKER)
-        return gone
 
     def come_about(self, ctx: Context, leader: int, followers: list[int], at_first: int) -> int:
         return min(self.end(ctx, node) for node in followers) - at_first

@@ -110,12 +110,6 @@ UNHEARD_MS = 2500
 UNANSWERED = 8
 """So many records of both producers: of one of them several batches, each of which its successor
 must know for its own."""
-LATE_MS = 400
-"""What followers get of it comes in answers of several batches, each of which they must know."""
-ALONE = 0
-"""The partition that one producer writes to and to no other: its requests on their way, five at
-most, are all to whoever leads that."""
-ALONE_PER_S = 30.0
 PATIENT_MS = 5000
 """Without answers each producer has but five requests on their way, to whatever the broker leads:
 where these are of other partitions, half as many records have to do."""
@@ -144,17 +138,6 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
     ]
     return [
         *idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
-        Role(
-            role="producer",
-            process="producer-idempotent-alone",
-            params={
-                "topics": {TOPIC: ALONE + 1},
-                "acks": -1,
-                "rate_per_s": ALONE_PER_S,
-                "first_value": 4_000_000_000,
-                "idempotent": True,
-            },
-        ),
         *members,
         Role(
             role="group-consumer",
@@ -265,7 +248,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 fault=way,
                 at_ms=begin_ms + step * STEP_MS + rng.randint(500, 900),
                 duration_ms=duration_ms + (LAG_MS if way == "lagged-kill" else 0),
-                params=_params(way),
+                params=_params(way, f"{TOPIC}-{rng.randrange(PARTITIONS)}"),
             )
         )
     # One after the other: who takes seconds over a move has not led yet as the next one begins.
@@ -294,7 +277,7 @@ def _moves() -> list[Entry]:
     ]
 
 
-def _params(way: str) -> dict[str, Any]:
+def _params(way: str, other: str) -> dict[str, Any]:
     match way:
         case "stop":
             return {"target": f"leader:{COORDINATED}"}
@@ -302,12 +285,8 @@ def _params(way: str) -> dict[str, Any]:
             return {"partition": COORDINATED, "records": 1, "longer_ms": LAG_MS // 2}
         case _:
             return {
-                **{
-                    "partition": f"{TOPIC}-{ALONE}",
-                    "records": UNANSWERED,
-                    "least": UNANSWERED // 2,
-                },
-                **{"lag_ms": PATIENT_MS, "late_ms": LATE_MS},
+                **{"partition": other, "records": UNANSWERED, "least": UNANSWERED // 2},
+                "lag_ms": PATIENT_MS,
             }
 
 

@@ -201,31 +201,6 @@ def test_who_is_killed_unanswered_has_given_its_followers_all(
     assert ctx.cluster.running[1]
 
 
-def test_its_followers_may_be_answered_late_as_long_as_it_lives(
-    ctx: Any, entry: Any, logs: Any
-) -> None:
-    real = ctx.cluster.add_toxic
-
-    def add_toxic(node: int, link: Link, **toxic: Any) -> None:
-        real(node, link, **toxic)
-        if link is Link.INTER_BROKER:
-            assert toxic["attributes"] == {"latency": 400, "jitter": 0}
-            for follower in (2, 3):
-                logs(follower, "t-0", 9)
-
-    ctx.cluster.add_toxic = add_toxic
-    fault = build(entry("unanswered-kill", partition="t-0", late_ms=400))
-    fault.inject(ctx)
-    assert [c[:3] for c in ctx.cluster.calls] == [
-        ("add_toxic", 1, Link.CLIENT),
-        ("add_toxic", 1, Link.INTER_BROKER),
-        ("kill", 1),
-        ("remove_toxic", 1, Link.INTER_BROKER),
-        ("remove_toxic", 1, Link.CLIENT),
-    ]
-    assert fault.took_hold
-
-
 @pytest.mark.parametrize(("least", "dies"), [(3, True), (4, True), (5, False), (None, False)])
 def test_fewer_are_enough_when_half_of_the_time_is_over(
     ctx: Any, entry: Any, logs: Any, least: int | None, dies: bool
