@@ -12,7 +12,8 @@ from `TAKEN_NS` before on. The third of brokers that ran and were registered all
 no fault names; the fourth where there was no fault at all:
 
 - ``request-refused``: the controller answers that it cannot do it, with an error by which Kafka
-  finds fault with the request, or with itself (`_NEVER`);
+  finds fault with the request, or with itself (`_NEVER`; with a config, where it answers as
+  releases since 3.3 do: of others nobody knows which configs they take);
 - ``request-unanswered``: the controller does not answer within `ANSWER_NS`, longer than the request
   allows it (KafkaController and the purgatories answer by then, if only REQUEST_TIMED_OUT);
 - ``never-elected``: `SOON_NS` long a broker is there, and nobody is controller: each stands as soon
@@ -57,7 +58,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.administration.answered import KEPT, answered
-from checkers.promises.administration.impossible import REFUSED, impossible
+from checkers.promises.administration.impossible import REFUSED, impossible, mixes
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -80,6 +81,7 @@ _NEVER: Final = {
     39: "INVALID_REPLICA_ASSIGNMENT",
     42: "INVALID_REQUEST",
 }
+_INVALID_CONFIG: Final = {40: "INVALID_CONFIG"}
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -168,12 +170,13 @@ def check(history: History) -> Outcome:
 
 
 def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    never = _NEVER if mixes(trial.history, trial.key) else _NEVER | _INVALID_CONFIG
     for row in rows_of(trial.history, "admin_request", trial.key):
         if row["wanted"] is not None or row["api"] == _OF_THE_CLUSTER:
             continue
         outcome.saw(*trial.key, ANSWERED)
         late = row["error"] is None and row["t"] - row["invoke_t"] >= ANSWER_NS
-        if not late and row["error"] not in _NEVER:
+        if not late and row["error"] not in never:
             continue
         node, begun_t, t = row["node"], row["invoke_t"], row["t"]
         ruled = trial.in_office(begun_t - TAKEN_NS, t) == node
@@ -184,7 +187,7 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             continue
         asked = f"node {node}, which was controller, was asked for {row['api']} {row['about']}"
         took_s = (row["t"] - row["invoke_t"]) / 1e9
-        says = f"did not answer in {took_s:.0f} s" if late else f"said {_NEVER[row['error']]}"
+        says = f"did not answer in {took_s:.0f} s" if late else f"said {never[row['error']]}"
         yield Finding(
             "request-unanswered" if late else "request-refused",
             f"{asked.rstrip()}, on a cluster that nobody disturbed, and {says}",

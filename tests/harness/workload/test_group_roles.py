@@ -263,6 +263,10 @@ def test_a_stranger_speaks_for_members_of_the_past_and_for_nobody(
     told = {(row["f"], row["node"], row["type"], row.get("error")) for row in found}
     named = {(r["node"], r["coordinator"]) for r in found if r["f"] == "coordinator"}
     assert named == {(1, 1), (2, 1)}
+    described = [r for r in found if r["f"] == "group_step"]
+    assert {(r["step"], r["node"], r["state"], r["untold"]) for r in described} == {
+        ("describe", 1, "Stable", 1)
+    }
     (at,) = {r["endpoint"] for r in found if r["f"] == "coordinator"}
     assert at == "1@h:1"
     refused, obeyed = ("commit", 1, "fail", 22), ("commit", 1, "ok", 0)
