@@ -136,7 +136,8 @@ _KINDS: Final = (
         "given, and waits (sync); or of two members one says that it lives (live), and commits as "
         "the other one comes (keep), and that one leaves (part), or says for the last time that it "
         "lives (last); or a position is deleted without its group (clear), or none is (spare); or "
-        "somebody else is told of a stable group (describe).",
+        "somebody else is told of a stable group (describe); or a member asks for what it has "
+        "committed (own).",
         {
             **_OP,
             "group": "string",

@@ -41,6 +41,7 @@ Violations:
 - ``kept-waiting``, ``put-out-too-soon``: of members that say nothing, and of who comes after them
   (`absent_members`);
 - ``member-denied``: of members whose group another coordinates now (`known_members`);
+- ``read-position-lost``: of a member, in a topic that it reads (`read_positions`);
 - ``members-untold``: of a stable group, of what its members read (`described_members`);
 - ``member-refused``: of members within their time, whatever they ask for (`refused_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
@@ -92,6 +93,7 @@ from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.noted import NOTED, noted
 from checkers.promises.groups.quiet_members import quiet_members
 from checkers.promises.groups.raised_positions import RAISED, raised_positions
+from checkers.promises.groups.read_positions import READ, read_positions
 from checkers.promises.groups.refused_members import WITHIN, refused_members
 from checkers.promises.groups.shown_offsets import SHOWN, shown_and_lost
 from checkers.promises.groups.shown_too_soon import SEEN, shown_too_soon
@@ -164,6 +166,7 @@ def check(history: History) -> Outcome:
         *told_members(history, outcome),
         *later_generations(history, outcome),
         *described_members(history, outcome),
+        *read_positions(history, outcome),
     )
     for finding, n in in_courses:
         outcome.add(finding, n)
@@ -231,6 +234,7 @@ PROMISE: Final = Promise(
         "left-waiting-to-join": "Who waits at a coordinator of the past is told so at once.",
         "kept-waiting": "A member that says nothing is waited for until its time is over.",
         "member-denied": "Who says in time that it lives is a member, whoever coordinates.",
+        "read-position-lost": "A position in what its member reads stays as long as that does.",
         "members-untold": "Who asks of a stable group is told of its members.",
         "member-refused": "Who was let in may do what members do until its time is over.",
         "put-out-too-soon": "A member may be silent until its time is over.",
@@ -274,6 +278,7 @@ PROMISE: Final = Promise(
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         SERVED: "of who leads their partition, and of others, by who says whom it asked",
+        READ: "by themselves, of who had kept them",
         DESCRIBED: "by who coordinates them, to who is no member",
         REFUSED: "of members that never were, and of generations of the past",
     },

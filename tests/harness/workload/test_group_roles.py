@@ -205,6 +205,7 @@ def test_of_two_members_one_stays_and_the_other_comes_and_goes(
     kept = [r for r in mine if r["step"] == "keep"]
     assert [(r["error"], r["offset"]) for r in kept[:1]] == [(22, 1)], "as it answers"
     assert {(g, member) for _, g, member in mini.commits} == {(1, "come-back-with-this")}
+    assert {(r["error"], r["offset"]) for r in mine if r["step"] == "own"} == {(0, -1)}
     steps = [r["step"] for r in mine if r["step"] in ("enter", "part", "last", "sync")]
     assert steps.index("last") - steps.index("part") > 2, "the host is alone between"
 
