@@ -28,6 +28,8 @@ no fault names; the fourth where there was no fault at all:
 - ``made-and-denied``: who said that it had made a topic, and ran and was registered ever since,
   says of it that there is none, to who is the first to delete it or gives it more partitions. It
   waits with the first answer until it knows the topic itself (DelayedCreatePartitions);
+- ``made-out-of-turn``: a partition that a topic was given has no leader yet, though the controller
+  has made a topic that was written later (`in_turn`);
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``, ``election-denied``: what is answered is what
@@ -46,7 +48,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.faults import ASKING, faults_of
@@ -59,6 +61,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.administration.answered import KEPT, answered
 from checkers.promises.administration.impossible import REFUSED, impossible, mixes
+from checkers.promises.administration.in_turn import MADE_IN_TURN, in_turn
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -70,6 +73,9 @@ TAKEN_NS: Final = 1_000_000_000
 ANSWER_NS: Final = 25_000_000_000
 SOON_NS: Final = 20_000_000_000
 _NOT_CONTROLLER: Final = 41
+_ORDERS: Final = ("grow-topic", "recreate-topic", "delete-topic", "delete-topic-away")
+"""Faults that ask the controller for something, and keep it from nothing (nor does a flood: it
+hears of topics from ZooKeeper)."""
 _NO_SUCH: Final = {3: "UNKNOWN_TOPIC_OR_PARTITION", 100: "UNKNOWN_TOPIC_ID"}
 _OF_THE_CLUSTER: Final = "METADATA"
 """What each broker is asked for as the cluster comes up; a row is of one that never told."""
@@ -163,7 +169,7 @@ def check(history: History) -> Outcome:
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
             *(*_vacancies(trial), *_untold(trial, outcome), *_unmade(trial, outcome)),
             *(*answered(history, key, rows, outcome), *_denials(trial, outcome)),
-            *_forgotten(trial),
+            *(*_forgotten(trial), *_in_turn(trial, outcome)),
         ):
             outcome.add(finding)
     return outcome
@@ -194,6 +200,23 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             *trial.key,
             (Pick("admin_request", {"node": node, "op": row["op"], "about": row["about"]}),),
         )
+
+
+def _in_turn(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    dying = {row["topic"] for row in rows_of(trial.history, "topic_deletion", trial.key)}
+
+    def is_fit(node: int, from_t: int, to_t: int) -> bool:
+        disturbed = any(
+            fault.concerns(node)
+            and fault.name not in (*ASKING, *_ORDERS)
+            and not fault.name.startswith("flood")
+            and fault.meets(from_t - BEFORE_NS, to_t)
+            for fault in faults_of(trial.history, trial.key)
+        )
+        return not disturbed and trial.are_there(from_t - BEFORE_NS, to_t, node)
+
+    saw = partial(outcome.saw, *trial.key, MADE_IN_TURN)
+    yield from in_turn(trial.key, trial.rows, dying, is_fit, saw)
 
 
 def _denials(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
@@ -362,6 +385,7 @@ PROMISE: Final = Promise(
     says="What an operator asks for comes about, on a cluster that nobody disturbs.",
     source="KafkaController (elect, onNewPartitionCreation), KafkaApis, ZkAdminManager",
     rules={
+        "made-out-of-turn": "Partitions and topics are made in the order they were written in.",
         "request-refused": "A sound request of an operator is not refused.",
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
@@ -382,6 +406,7 @@ PROMISE: Final = Promise(
         ANSWERED: "by what was asked for, each try",
         REFUSED: "and were refused, by any broker",
         KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
+        MADE_IN_TURN: "by the order of ZooKeeper's own log",
         MADE: "by ZooKeeper's log",
     },
     blind=(
