@@ -79,6 +79,7 @@ def begun_record(
                 "topic_ids_late": isinstance(arm.sut, HasOldReleases) and arm.sut.topic_ids_late,
                 "stopping_may_join": isinstance(arm.sut, HasOldReleases)
                 and arm.sut.stopping_may_join,
+                "mixes_config_errors": _mixes_config_errors(arm.sut),
                 "leaders_write_isr": isinstance(arm.sut, HasOldReleases)
                 and Capability.ALTER_PARTITION not in arm.sut.capabilities,
                 "lag_max_ms": lag_max_ms(scenario, settings, arm.sut),
@@ -102,6 +103,13 @@ def begun_record(
             **machine_facts(os.environ, Path.cwd()),
         },
     }
+
+
+def _mixes_config_errors(sut: SystemUnderTest) -> bool:
+    """Nobody knows of which release it is what a file describes."""
+    if isinstance(sut, HasOldReleases):
+        return sut.mixes_config_errors
+    return isinstance(sut, (IsDescribed, RunsAlready))
 
 
 def lag_max_ms(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> int | None:

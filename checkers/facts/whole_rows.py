@@ -162,6 +162,7 @@ _LIES: Final = (
 _STEPS: Final = (
     *("commit", "ask", "delete", "join", "look", "enter", "leave", "beat"),
     *("raise", "see", "sync", "live", "keep", "part", "last", "spare", "clear"),
+    *("describe", "own"),
 )
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},

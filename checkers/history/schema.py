@@ -135,7 +135,9 @@ _KINDS: Final = (
         "position is raised by one, and looked at meanwhile (see); or a member asks for what it is "
         "given, and waits (sync); or of two members one says that it lives (live), and commits as "
         "the other one comes (keep), and that one leaves (part), or says for the last time that it "
-        "lives (last); or a position is deleted without its group (clear), or none is (spare).",
+        "lives (last); or a position is deleted without its group (clear), or none is (spare); or "
+        "somebody else is told of a stable group (describe); or a member asks for what it has "
+        "committed (own).",
         {
             **_OP,
             "group": "string",
@@ -144,8 +146,9 @@ _KINDS: Final = (
             # Of a commit: to be kept for so long; null: till it is deleted. Of a join, an enter or
             # a last: its session.
             "keep_ms": "int64",
-            "state": "string",  # of a look: the group's; Dead: there is none
+            "state": "string",  # of a look or describe: the group's; Dead: there is none
             "generation": "int32",  # of an enter that was let in: of what it is a member now
+            "untold": "int32",  # of a describe: of how many members nothing is told but their names
         },
     ),
     Kind(

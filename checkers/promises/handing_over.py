@@ -18,9 +18,11 @@ Violations, for a stop that ended in order:
 - ``joined-while-stopping``: its controller had let another lead in its place, and took it back into
   an in-sync set before its registration went (KIP-841): who writes there with acks=all waits for it
   as well. Until 3.3 Apache Kafka does so;
-- ``stayed-on``: it led nothing any more, and was registered still `LINGER_NS` later. Who is told
-  that partitions remain asks again every 5 s (controlled.shutdown.retry.backoff.ms), and goes after
-  the third time without having been relieved.
+- ``stayed-on``: it led nothing any more that another replica could lead, and was registered still
+  `LINGER_NS` later. Who is told that partitions remain asks again every 5 s
+  (controlled.shutdown.retry.backoff.ms), and goes after the third time without having been
+  relieved: 10 s after the first. What has one replica nobody else could lead, and it does not
+  remain (KafkaController.doControlledShutdown).
 
 Lawful, and similar: a broker that is killed or was too slow to stop hands nothing over; so does one
 whose followers lag. A controller that changes, or that a fault disturbs, meanwhile may not have
@@ -57,9 +59,9 @@ ASKED_NS: Final = 2_000_000_000
 """So long after it was told to stop a broker has asked for the first time, and been answered."""
 HANDED: Final = "partitions led by a broker that was stopped in order"
 LEFT: Final = "partitions followed in sync by a broker that was stopped in order"
-LINGER_NS: Final = 12_000_000_000
+LINGER_NS: Final = 8_000_000_000
 """Much longer than a broker takes to go once it has been relieved (0.2 s here, 2 s of Apache
-Kafka's, twice that on a busy machine), and less than three retries."""
+Kafka's, twice that on a busy machine), and less than who asks three times waits between."""
 STOPS: Final = "stops in order"
 MAY_JOIN: Final = "stopping_may_join"
 """In run.json, of an arm: who is being stopped may come back into sync (before KIP-841)."""
@@ -280,13 +282,21 @@ def _joined(stop: _Stop, rows: Sequence[Row]) -> Iterator[_Held]:
 
 
 def _lingered(stop: _Stop, rows: Sequence[Row]) -> int:
-    """How long (ns, at least) it was registered though it led nothing; 0: it led to the end."""
+    """How long (ns, at least) it was registered though it led nothing that another replica could
+    lead; 0: it led such a partition to the end."""
     led: set[Key] = set()
+    alone: set[Key] = set()
     since_t = stop.began_t
     for row in rows:
         if row["zxid"] >= stop.gone["zxid"]:
             break
-        if row["what"] != "state" or row["topic"] is None:
+        if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
+            if len(row["replicas"]) == 1:
+                alone.add(key_of(row))
+                led.discard(key_of(row))
+            else:
+                alone.discard(key_of(row))
+        if row["what"] != "state" or row["topic"] is None or key_of(row) in alone:
             continue
         if row["step"] != "removed" and row["leader"] == stop.node:
             led.add(key_of(row))

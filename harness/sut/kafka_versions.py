@@ -144,6 +144,11 @@ def lets_who_stops_join(version: Version) -> bool:
     return version < (3, 3, 0)
 
 
+def mixes_config_errors(version: Version) -> bool:
+    """Brokers refuse some configs with INVALID_REQUEST: until 3.3 (KAFKA-13899)."""
+    return version < (3, 3, 0)
+
+
 def has_small_segments(version: Version) -> bool:
     """A topic's segments may be smaller than 1 MiB: until 4.0 (KIP-1030). Of the topic of offsets
     only its creation tells, and a cluster without it coordinates no group."""

@@ -28,6 +28,7 @@ from harness.sut.kafka_versions import (
     in_sync_sets_told_s,
     keeps_topic_ids_late,
     lets_who_stops_join,
+    mixes_config_errors,
     newest_plain_fetch,
     takes_orders_by_request,
     takes_our_control_requests,
@@ -88,6 +89,10 @@ class KafkaZk:
     @property
     def stopping_may_join(self) -> bool:
         return lets_who_stops_join(self._version)
+
+    @property
+    def mixes_config_errors(self) -> bool:
+        return mixes_config_errors(self._version)
 
     @property
     def settled_s(self) -> float:

@@ -253,6 +253,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def mixes_config_errors(self) -> bool:
+        """Whether a config that is wrong may be refused as a request that is wrong."""
+        ...
+
+    @property
     def fetch_version(self) -> int:
         """Of the Fetch by which any replica's log can be read."""
         ...

@@ -8,6 +8,10 @@ do, and joins anew. Once both are together the guest goes again: in one round it
 (LeaveGroup, ``part``), in the next it says that it lives for the last time (``last``) and is to be
 missed when its session is over. Of either the host is to hear, and is alone again.
 
+What the host commits is to be kept for a moment only (OffsetCommit 2 to 4 can say that), but of a
+topic to which both subscribe: while they are members it stays (KIP-211), and the host asks for it
+again (OffsetFetch, ``own``).
+
 The host says that it lives to every broker, over a connection of its own to each: one of them may
 coordinate the group by now. The guest speaks to the one that let the host in, by another
 connection. Each question is a `group_step` row.
@@ -26,6 +30,7 @@ from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 ENTER, SYNC, LIVE, KEEP, PART, LAST = "enter", "sync", "live", "keep", "part", "last"
+OWN: Final = "own"
 _APIS: Final = {
     ENTER: (ApiKey.JOIN_GROUP, 4),
     SYNC: (ApiKey.SYNC_GROUP, 2),
@@ -33,7 +38,12 @@ _APIS: Final = {
     KEEP: (ApiKey.OFFSET_COMMIT, 4),
     PART: (ApiKey.LEAVE_GROUP, 1),
     LAST: (ApiKey.HEARTBEAT, 1),
+    OWN: (ApiKey.OFFSET_FETCH, 5),
 }
+_KEEP_MS: Final = 1
+_OWN_EVERY: Final = 3
+"""Of what the host asks the coordinator once it is in, so many are one question for its position.
+"""
 _NOT_COORDINATOR: Final = 16
 _ILLEGAL_GENERATION: Final = 22
 _UNKNOWN_MEMBER_ID: Final = 25
@@ -103,7 +113,12 @@ class GroupPair(AskEach):
         """The guest was together with the host, which has not come to be alone since."""
         self._firsts: dict[int, Channel] = {}
         """By node: the host's connection."""
-        self._rounds = self._op = self._offset = 0
+        self._rounds = self._op = self._offset = self._turns = 0
+        name = params.topic.encode()
+        self._subscription = (
+            b"\0\0\0\0\0\1" + len(name).to_bytes(2, "big") + name + b"\xff\xff\xff\xff"
+        )
+        """ConsumerProtocolSubscription 0: the topic, and nothing of its own."""
 
     def ask(self, channel: Channel) -> None:
         is_hosts = self._firsts.setdefault(channel.node, channel) is channel
@@ -119,6 +134,9 @@ class GroupPair(AskEach):
 
     def _hosts_step(self, node: int) -> str:
         host = self._host
+        if host.next == LIVE and node == self._node:
+            self._turns += 1
+            return LIVE if self._turns % _OWN_EVERY else OWN
         if host.next == ENTER or node == self._node:
             return host.next
         return LIVE  # to who may coordinate the group by now
@@ -144,7 +162,7 @@ class GroupPair(AskEach):
                 "session_timeout": silent_ms,
                 "rebalance_timeout": self._params.stays_ms,
                 "protocol_type": "consumer",
-                "protocols": [{"name": "range", "metadata": b""}],
+                "protocols": [{"name": "range", "metadata": self._subscription}],
             }
         elif asked.step == SYNC:
             ids = [m.member_id for m in (self._host, self._guest) if m.member_id]
@@ -159,7 +177,10 @@ class GroupPair(AskEach):
                 }
             ]
             generation = {"generation_id_or_member_epoch": member.generation}
-            who |= {**generation, "retention_time": -1, "topics": rows}
+            who |= {**generation, "retention_time": _KEEP_MS, "topics": rows}
+        elif asked.step == OWN:
+            topics = [{"name": self._params.topic, "partition_indexes": [0]}]
+            who = {"topics": topics}
         elif asked.step in (LIVE, LAST):
             who |= {"generation_id": member.generation}
         entity = build(request_class(*_APIS[asked.step]), group_id=self._params.group, **who)
@@ -186,6 +207,8 @@ class GroupPair(AskEach):
         outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
         let_in = asked.step == ENTER and not error
         more = {"generation": int(answer.generation_id)} if let_in else {}
+        if asked.step == OWN and not error:
+            more["offset"] = int(answer.topics[0].partitions[0].committed_offset)
         self._done(channel, outcome, t, error=error, **more)
         if asked.is_hosts:
             self._hosts_turn(channel.node, asked.step, error, answer)
@@ -250,4 +273,6 @@ class GroupPair(AskEach):
 
 
 def _error(step: str, answer: Any) -> int:
+    if step == OWN and not answer.error_code:
+        return int(answer.topics[0].partitions[0].error_code)
     return int(answer.topics[0].partitions[0].error_code if step == KEEP else answer.error_code)

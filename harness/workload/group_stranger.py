@@ -10,7 +10,8 @@ the group says so. Each commit is a `commit` row of this process, and none may b
 
 It also asks, as any tool may (OffsetFetch), which offsets are kept: a member waits for the answer
 to its commit before it asks for anything, so that nobody else would see what a coordinator says of
-offsets that are not kept yet. Each offset told is a `committed` row. And every broker is asked who
+offsets that are not kept yet. Each offset told is a `committed` row. What it is told of a stable
+group is a `group_step` row (step ``describe``). And every broker is asked who
 coordinates the group (FindCoordinator, `coordinator` rows): a client asks whichever it likes.
 """
 
@@ -34,7 +35,8 @@ NOBODY: Final = "a-member-that-never-was"
 _GENERATIONS: Final = 12
 """So many are tried in turn: a group that lives for a run has hardly more."""
 _NEVER: Final = 1_000_000
-_WHO: Final = -2
+_WHO, _MEMBERS = -2, -3
+_STABLE: Final = "Stable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +54,8 @@ class Params:
 
 
 class _Commit(NamedTuple):
-    """In flight; ``op`` -1: a question for members; without a topic: one for kept offsets, or for
-    the coordinator (partition `_WHO`)."""
+    """In flight; without a topic: a question for kept offsets, for the coordinator (partition
+    `_WHO`), or for members (`_MEMBERS`)."""
 
     op: int
     invoke_t: int
@@ -101,7 +103,7 @@ class GroupStranger(AskEach):
         if turn % 5 == 4:
             self._links.send(channel, self._find, _Commit(self._next_op(), now, "", _WHO))
         elif turn % 5 == 0:
-            self._links.send(channel, self._describe, _Commit(-1, now, "", -1))
+            self._links.send(channel, self._describe, _Commit(self._next_op(), now, "", _MEMBERS))
         elif turn % 5 == 2:
             self._links.send(channel, self._fetch, _Commit(self._next_op(), now, "", -1))
         elif turn % 5 == 1:
@@ -130,9 +132,9 @@ class GroupStranger(AskEach):
     def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         sent: _Commit = channel.tag
         try:
-            if sent.op < 0:
+            if sent.partition == _MEMBERS:
                 _, answer = decode_response(ApiKey.DESCRIBE_GROUPS, DESCRIBE_VERSION, payload)
-                self._described(answer)
+                self._described(channel, answer, t)
                 return
             if sent.partition == _WHO:
                 _, answer = decode_response(ApiKey.FIND_COORDINATOR, FIND_VERSION, payload)
@@ -149,10 +151,18 @@ class GroupStranger(AskEach):
             return
         self._done(channel, "fail" if error else "ok", t, error=error)
 
-    def _described(self, answer: Any) -> None:
+    def _described(self, channel: Channel, answer: Any, t: int) -> None:
+        op, invoke_t, _, _ = channel.tag
         for group in answer.groups:
-            if not int(group.error_code) and group.group_state == "Stable" and group.members:
-                self._member = str(group.members[0].member_id)
+            if int(group.error_code) or group.group_state != _STABLE or not group.members:
+                continue
+            self._member = str(group.members[0].member_id)
+            told = [bool(member.member_metadata) for member in group.members]
+            if not any(member.member_assignment for member in group.members):
+                told = [False] * len(told)
+            about = {"node": channel.node, "group": self._group, "step": "describe", "error": 0}
+            about |= {"offset": -1, "state": _STABLE, "untold": told.count(False)}
+            self.recorder.complete("group_step", op, "ok", invoke_t, t, **about)
 
     def _told(self, channel: Channel, answer: Any, t: int) -> None:
         if int(answer.error_code):
@@ -186,7 +196,7 @@ class GroupStranger(AskEach):
 
     def _done(self, channel: Channel, outcome: str, t: int, **fields: Any) -> None:
         sent: _Commit = channel.tag
-        if sent.op < 0 or not sent.topic:
+        if not sent.topic:
             return
         place = {"topic": sent.topic, "partition": sent.partition, "offset": 0}
         place |= {"node": channel.node, "group": self._group}

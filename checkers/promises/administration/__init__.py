@@ -12,7 +12,8 @@ from `TAKEN_NS` before on. The third of brokers that ran and were registered all
 no fault names; the fourth where there was no fault at all:
 
 - ``request-refused``: the controller answers that it cannot do it, with an error by which Kafka
-  finds fault with the request, or with itself (`_NEVER`);
+  finds fault with the request, or with itself (`_NEVER`; with a config, where it answers as
+  releases since 3.3 do: of others nobody knows which configs they take);
 - ``request-unanswered``: the controller does not answer within `ANSWER_NS`, longer than the request
   allows it (KafkaController and the purgatories answer by then, if only REQUEST_TIMED_OUT);
 - ``never-elected``: `SOON_NS` long a broker is there, and nobody is controller: each stands as soon
@@ -27,6 +28,8 @@ no fault names; the fourth where there was no fault at all:
 - ``made-and-denied``: who said that it had made a topic, and ran and was registered ever since,
   says of it that there is none, to who is the first to delete it or gives it more partitions. It
   waits with the first answer until it knows the topic itself (DelayedCreatePartitions);
+- ``made-out-of-turn``: a partition that a topic was given has no leader yet, though the controller
+  has made a topic that was written later (`in_turn`);
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``, ``election-denied``: what is answered is what
@@ -45,7 +48,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.faults import ASKING, faults_of
@@ -57,7 +60,8 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.administration.answered import KEPT, answered
-from checkers.promises.administration.impossible import REFUSED, impossible
+from checkers.promises.administration.impossible import REFUSED, impossible, mixes
+from checkers.promises.administration.in_turn import MADE_IN_TURN, in_turn
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -69,6 +73,9 @@ TAKEN_NS: Final = 1_000_000_000
 ANSWER_NS: Final = 25_000_000_000
 SOON_NS: Final = 20_000_000_000
 _NOT_CONTROLLER: Final = 41
+_ORDERS: Final = ("grow-topic", "recreate-topic", "delete-topic", "delete-topic-away")
+"""Faults that ask the controller for something, and keep it from nothing (nor does a flood: it
+hears of topics from ZooKeeper)."""
 _NO_SUCH: Final = {3: "UNKNOWN_TOPIC_OR_PARTITION", 100: "UNKNOWN_TOPIC_ID"}
 _OF_THE_CLUSTER: Final = "METADATA"
 """What each broker is asked for as the cluster comes up; a row is of one that never told."""
@@ -80,6 +87,7 @@ _NEVER: Final = {
     39: "INVALID_REPLICA_ASSIGNMENT",
     42: "INVALID_REQUEST",
 }
+_INVALID_CONFIG: Final = {40: "INVALID_CONFIG"}
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -161,19 +169,20 @@ def check(history: History) -> Outcome:
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
             *(*_vacancies(trial), *_untold(trial, outcome), *_unmade(trial, outcome)),
             *(*answered(history, key, rows, outcome), *_denials(trial, outcome)),
-            *_forgotten(trial),
+            *(*_forgotten(trial), *_in_turn(trial, outcome)),
         ):
             outcome.add(finding)
     return outcome
 
 
 def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    never = _NEVER if mixes(trial.history, trial.key) else _NEVER | _INVALID_CONFIG
     for row in rows_of(trial.history, "admin_request", trial.key):
         if row["wanted"] is not None or row["api"] == _OF_THE_CLUSTER:
             continue
         outcome.saw(*trial.key, ANSWERED)
         late = row["error"] is None and row["t"] - row["invoke_t"] >= ANSWER_NS
-        if not late and row["error"] not in _NEVER:
+        if not late and row["error"] not in never:
             continue
         node, begun_t, t = row["node"], row["invoke_t"], row["t"]
         ruled = trial.in_office(begun_t - TAKEN_NS, t) == node
@@ -184,13 +193,30 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             continue
         asked = f"node {node}, which was controller, was asked for {row['api']} {row['about']}"
         took_s = (row["t"] - row["invoke_t"]) / 1e9
-        says = f"did not answer in {took_s:.0f} s" if late else f"said {_NEVER[row['error']]}"
+        says = f"did not answer in {took_s:.0f} s" if late else f"said {never[row['error']]}"
         yield Finding(
             "request-unanswered" if late else "request-refused",
             f"{asked.rstrip()}, on a cluster that nobody disturbed, and {says}",
             *trial.key,
             (Pick("admin_request", {"node": node, "op": row["op"], "about": row["about"]}),),
         )
+
+
+def _in_turn(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    dying = {row["topic"] for row in rows_of(trial.history, "topic_deletion", trial.key)}
+
+    def is_fit(node: int, from_t: int, to_t: int) -> bool:
+        disturbed = any(
+            fault.concerns(node)
+            and fault.name not in (*ASKING, *_ORDERS)
+            and not fault.name.startswith("flood")
+            and fault.meets(from_t - BEFORE_NS, to_t)
+            for fault in faults_of(trial.history, trial.key)
+        )
+        return not disturbed and trial.are_there(from_t - BEFORE_NS, to_t, node)
+
+    saw = partial(outcome.saw, *trial.key, MADE_IN_TURN)
+    yield from in_turn(trial.key, trial.rows, dying, is_fit, saw)
 
 
 def _denials(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
@@ -359,6 +385,7 @@ PROMISE: Final = Promise(
     says="What an operator asks for comes about, on a cluster that nobody disturbs.",
     source="KafkaController (elect, onNewPartitionCreation), KafkaApis, ZkAdminManager",
     rules={
+        "made-out-of-turn": "Partitions and topics are made in the order they were written in.",
         "request-refused": "A sound request of an operator is not refused.",
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
@@ -379,6 +406,7 @@ PROMISE: Final = Promise(
         ANSWERED: "by what was asked for, each try",
         REFUSED: "and were refused, by any broker",
         KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
+        MADE_IN_TURN: "by the order of ZooKeeper's own log",
         MADE: "by ZooKeeper's log",
     },
     blind=(

@@ -6,8 +6,8 @@ Role ``refused-asker`` asks every broker, all the while, for one such thing afte
 - ``impossible-done``: a broker says that it did it (its rows name the error that is ``wanted``);
 - ``refused-otherwise``: a broker refuses it with an error that is neither the one that is
   ``wanted`` nor one that says to ask another broker, or again (`_ELSEWHERE`): by its error a client
-  tells what it did wrong, and whether to try again. What releases before 3.2 say of configs is
-  another one, and lawful (`_OLDER`);
+  tells what it did wrong, and whether to try again. What releases before 3.3 say of configs is
+  another one, and lawful of them (`MIXED`: run.json says of which arms);
 - ``never-refused``: in the end one kind of request is never answered by a broker, `TRIES` times or
   more, though others of the same client to the same broker are, in between, and though all was
   healed (`checkers.facts.calm`) when it was asked the last two times. A refusal waits for nothing,
@@ -47,8 +47,10 @@ _ELSEWHERE: Final = frozenset(
     }
 )
 """Errors that say: not here, or not now. (CORRUPT_MESSAGE is retriable as well, and wanted.)"""
+MIXED: Final = "mixes_config_errors"
+"""In run.json, of an arm: it may say INVALID_REQUEST for INVALID_CONFIG (AdminManager before 3.3,
+of lists that are none: KAFKA-13899)."""
 _OLDER: Final = {40: 42}
-"""INVALID_REQUEST for INVALID_CONFIG (AdminManager, of lists that are none)."""
 TRIES: Final = 3
 WAITED_NS: Final = 1_500_000_000
 """Who lost its connection sooner did not wait."""
@@ -56,8 +58,14 @@ Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
 
+def mixes(history: History, trial: Trial) -> bool:
+    """Whether the system may be one that mixes up the errors of configs; so where nobody knows."""
+    return bool(history.run.arms.get(trial[0], {}).get(MIXED, True))
+
+
 def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Finding]:
     rows = [r for r in rows_of(history, "admin_request", trial) if r["wanted"] is not None]
+    older = _OLDER if mixes(history, trial) else {}
     outcome.saw(*trial, REFUSED, sum(row["error"] is not None for row in rows))
     told: set[tuple[int, str]] = set()
     for row in rows:
@@ -70,7 +78,7 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
                 *trial,
                 (_pick(row),),
             )
-        elif _is_otherwise(row) and (row["node"], row["about"]) not in told:
+        elif _is_otherwise(row, older) and (row["node"], row["about"]) not in told:
             told.add((row["node"], row["about"]))
             yield Finding(
                 OTHERWISE,
@@ -107,9 +115,9 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
                 )
 
 
-def _is_otherwise(row: Row) -> bool:
+def _is_otherwise(row: Row, older: Mapping[int, int]) -> bool:
     error, wanted = row["error"], row["wanted"]
-    known = error is None or error in (0, wanted, _OLDER.get(wanted))
+    known = error is None or error in (0, wanted, older.get(wanted))
     return not known and error not in _ELSEWHERE
 
 

@@ -29,6 +29,10 @@ _KINDS: Final = (
     *("metadata", "probe", "listed_offset", "epoch_end", "coordinator"),
     *("group_step", "records_deleted", "read_at", "read_below", "commit"),
 )
+_ANSWERED: Final = "describe"
+"""A step of which there is a row only where the answer is of a kind: who asked is seen by others.
+"""
+_STEPS_ASKED: Final = f"node is not null and not (step <=> '{_ANSWERED}')"
 _PACED: Final = ("metadata", "probe")
 IDLE_NS: Final = 2_000_000_000
 """So long before and after a broker's count somebody who goes by a clock asked it."""
@@ -48,7 +52,7 @@ def unasked(history: History) -> list[tuple[tuple[str, int], str]]:
     by = ("arm", "trial", "process", "node")
     frames = [
         history.frame(kind)
-        .where("node is not null")
+        .where("node is not null" if kind != "group_step" else _STEPS_ASKED)
         .select(*by, "invoke_t", F.lit(kind).alias("kind"))
         for kind in kinds
     ]

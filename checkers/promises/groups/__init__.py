@@ -41,6 +41,8 @@ Violations:
 - ``kept-waiting``, ``put-out-too-soon``: of members that say nothing, and of who comes after them
   (`absent_members`);
 - ``member-denied``: of members whose group another coordinates now (`known_members`);
+- ``read-position-lost``: of a member, in a topic that it reads (`read_positions`);
+- ``members-untold``: of a stable group, of what its members read (`described_members`);
 - ``member-refused``: of members within their time, whatever they ask for (`refused_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
 - ``generation-not-raised``: of the generation that they are of then (`later_generations`);
@@ -78,6 +80,7 @@ from checkers.promises.groups.absent_members import AWAITED, absent_members
 from checkers.promises.groups.assigned_to_two import GIVEN, assigned_to_two
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.denying import SERVED, denying
+from checkers.promises.groups.described_members import DESCRIBED, described_members
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
 from checkers.promises.groups.kept_out import ANEW, kept_out
@@ -90,6 +93,7 @@ from checkers.promises.groups.never_given import never_given
 from checkers.promises.groups.noted import NOTED, noted
 from checkers.promises.groups.quiet_members import quiet_members
 from checkers.promises.groups.raised_positions import RAISED, raised_positions
+from checkers.promises.groups.read_positions import READ, read_positions
 from checkers.promises.groups.refused_members import WITHIN, refused_members
 from checkers.promises.groups.shown_offsets import SHOWN, shown_and_lost
 from checkers.promises.groups.shown_too_soon import SEEN, shown_too_soon
@@ -161,6 +165,8 @@ def check(history: History) -> Outcome:
         *refused_members(history, outcome),
         *told_members(history, outcome),
         *later_generations(history, outcome),
+        *described_members(history, outcome),
+        *read_positions(history, outcome),
     )
     for finding, n in in_courses:
         outcome.add(finding, n)
@@ -228,6 +234,8 @@ PROMISE: Final = Promise(
         "left-waiting-to-join": "Who waits at a coordinator of the past is told so at once.",
         "kept-waiting": "A member that says nothing is waited for until its time is over.",
         "member-denied": "Who says in time that it lives is a member, whoever coordinates.",
+        "read-position-lost": "A position in what its member reads stays as long as that does.",
+        "members-untold": "Who asks of a stable group is told of its members.",
         "member-refused": "Who was let in may do what members do until its time is over.",
         "put-out-too-soon": "A member may be silent until its time is over.",
         "rebalance-untold": "Who is in a group that others join or leave is told so.",
@@ -270,6 +278,8 @@ PROMISE: Final = Promise(
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         SERVED: "of who leads their partition, and of others, by who says whom it asked",
+        READ: "by themselves, of who had kept them",
+        DESCRIBED: "by who coordinates them, to who is no member",
         REFUSED: "of members that never were, and of generations of the past",
     },
     unknown_when=(
@@ -300,8 +310,9 @@ PROMISE: Final = Promise(
         "coordinators that turn members away who do not say whom they asked; how long one that "
         "answers takes to keep or to tell a position, and any broker to name a coordinator",
         "what a description says of a group that keeps positions (its state), and of members "
-        "(client, host, assignment); a leader epoch that is not kept with a position at all; what "
-        "members tell their leader of themselves",
+        "(client, host; of subscription and assignment that something is told is judged); a leader "
+        "epoch that is not kept with a position at all; what members tell their leader of "
+        "themselves",
     ),
     timed=frozenset(
         {

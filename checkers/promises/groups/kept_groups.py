@@ -20,7 +20,9 @@ Lawful, and looks similar: the tombstone is not waited for. So the group may be 
 coordinator, where the one that deleted it died before its followers had that (`DEATH_NS`; a fault
 may keep them from it for as long), or its partition of ``__consumer_offsets`` was just given to
 another (`MOVED_NS`), of which it need not have heard (seen on Apache Kafka 3.9.2). A commit of
-which nobody heard may come late.
+which nobody heard may come late. Who coordinates a group no more fails what it had written of it
+and what its followers had not (NOT_COORDINATOR; CoordinatorRuntime of Kafka 4): such a deletion may
+have been done.
 """
 
 from __future__ import annotations
@@ -52,9 +54,12 @@ _CHECK_INTERVAL_MS: Final = 600_000
 """Kafka's default."""
 _NO_GROUP: Final = 69
 """GROUP_ID_NOT_FOUND."""
-_SENT_AWAY: Final = (14, 16)
-"""COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR: nothing was done."""
 _MS: Final = 1_000_000
+_SENT_AWAY: Final = (14, 16)
+"""COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR: nothing was done, but see `AT_ONCE_NS`."""
+AT_ONCE_NS: Final = 100 * _MS
+"""Who says later than that that it does not coordinate the group, and did before, may have written
+it, and lost its partition as it waited for its followers."""
 _ROUNDED_NS: Final = 10 * _MS
 """Coordinators count milliseconds, by the wall clock."""
 SURE_NS: Final = 2_000_000_000
@@ -71,7 +76,12 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
     steps = history.frame("group_step").where("group is not null and step is not null")
     ok = F.col("type") == "ok"
     commits, deletes = F.col("step") == "commit", F.col("step").isin("delete", "clear")
-    sent_away = F.coalesce(F.col("error").isin(*_SENT_AWAY), F.lit(False))
+    served = steps.where(ok).groupBy(*_BY, "node").agg(F.min("t").alias("_served_t"))
+    steps = steps.join(served, [*_BY, "node"], "left")
+    late = F.col("t") - F.col("invoke_t") > AT_ONCE_NS
+    written = (F.col("error") == _SENT_AWAY[1]) & (F.col("_served_t") <= F.col("invoke_t")) & late
+    not_done = F.col("error").isin(*_SENT_AWAY) & ~F.coalesce(written, F.lit(False))
+    sent_away = F.coalesce(not_done, F.lit(False))
     lives = steps.groupBy(*_BY).agg(
         F.min(F.when(commits & ok, F.col("t"))).alias("kept_t"),
         F.max(F.when(commits & ok, F.col("offset"))).alias("kept"),

@@ -71,13 +71,24 @@ def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[F
         if row["step"] not in _MEMBERS or not (denied or row["type"] == "ok"):
             continue
         since = _heard(rows, at, enters)
-        if since is None or row["t"] > _from(since) + session_ns:
+        if since is None or row["t"] > _runs_from(rows, since) + session_ns:
             continue
         if not offices.served(row, since["invoke_t"], row["t"]):
             continue
         outcome.saw(arm, trial, WITHIN)
         if denied:
             yield _finding(since, row)
+
+
+def _runs_from(rows: Sequence[Row], since: Row) -> int:
+    """Who is let in once more, as its members wait for what they are given, is told at once of the
+    generation that there is: all their times run since the first of them was let in."""
+    if since["step"] != "enter":
+        return _from(since)
+    of = [r for r in rows if r["node"] == since["node"] and r["t"] <= since["t"]]
+    given_t = max((r["t"] for r in of if r["step"] == "sync"), default=0)
+    in_ = [r for r in of if r["step"] == "enter" and r["type"] == "ok" and r["t"] > given_t]
+    return min(map(_from, in_))
 
 
 def _from(since: Row) -> int:

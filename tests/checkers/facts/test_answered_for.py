@@ -233,11 +233,21 @@ def short(story: Story) -> None:
     story.rows["phase"][1]["t"] = 13_000 * 10**6
 
 
+def stepped(name: str) -> Edit:
+    """One question for a group, early."""
+    return lambda s: s.add(
+        *("group_step", 2_000),
+        **{"process": "other", "op": 1, "type": "ok", "invoke_t": 1_990, "error": 0},
+        **{"node": 3, "group": "g", "step": name, "offset": -1},
+    )
+
+
 UNASKED: dict[str, tuple[tuple[Edit, ...], bool]] = {
     "as it was": ((), False),
     "no more": ((drop("metadata", late),), True),
     "no more, and the load ended soon": ((drop("metadata", late), short), False),
     "another broker, once": ((lambda s: s.read(2_000, 2, 3, process="reader"),), True),
+    "by who tells of some answers only": ((stepped("describe"),), False),
     "by who does not go round": ((lambda s: s.produce(2_000, 1, 1, node=2),), False),
     "in vain": ((lambda s: [r.update(type="info") for r in s.rows["metadata"] if late(r)],), False),
 }

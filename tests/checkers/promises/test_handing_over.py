@@ -228,8 +228,11 @@ def test_who_goes_leaves_the_in_sync_sets(spark: Any) -> None:
 
 def stayed(gone: float, *others: tuple[str, float], handed: float = 10.1, **more: Any) -> Cluster:
     """Broker 1 is stopped at 10 s, leads nothing from ``handed`` on, and is registered until
-    ``gone`` (s); others are elected controller, or hit by a fault, meanwhile."""
+    ``gone`` (s); others are elected controller, or hit by a fault, meanwhile. ``replicas``: those
+    that the partition was made with."""
     cluster = Cluster()
+    if "replicas" in more:
+        cluster.zk(9 * S, "topic", "created", replicas=more["replicas"])
     cluster.fault("stop", 9.9 * S, (gone + 2) * S)
     cluster.node(10 * S, 1, "stop")
     events = [(handed, "handed"), *((t, what) for what, t in others)]
@@ -249,9 +252,15 @@ def stayed(gone: float, *others: tuple[str, float], handed: float = 10.1, **more
 STAYED = {
     "it asks three times again": (stayed(25.2), 1),
     "it goes soon": (stayed(10.5), 0),
-    "it takes its time": (stayed(22), 0),
+    "it takes its time": (stayed(17), 0),
     "it was relieved late": (stayed(25.2, handed=20), 0),
+    "it asks three times": (stayed(20.8), 1),
     "it leads to the end": (stayed(25.2, lead=(1, 1)), 0),
+    "it leads what nobody else could lead": (
+        stayed(25.2, lead=(1, 1), replicas=[1]),
+        1,
+    ),
+    "nobody else is in sync to the end": (stayed(25.2, lead=(1, 1), replicas=[1, 2]), 0),
     "another is elected meanwhile": (stayed(25.2, ("office", 18)), 0),
     "another fault meanwhile": (stayed(25.2, ("fault", 18)), 0),
 }

@@ -123,6 +123,15 @@ def test_who_lets_brokers_join_that_are_being_stopped(release: str, may: bool) -
     assert sut.stopping_may_join is may
 
 
+@pytest.mark.parametrize(
+    ("release", "mixes"), [("3.2.3", True), ("3.3.0", False), ("3.9.2", False)]
+)
+def test_who_refuses_a_wrong_config_as_a_wrong_request(release: str, mixes: bool) -> None:
+    sut = registry.get(f"kafka-zk@{release}")
+    assert isinstance(sut, HasOldReleases)
+    assert sut.mixes_config_errors is mixes
+
+
 def test_without_a_release_a_system_is_what_it_was() -> None:
     assert registry.get("kafka-zk").name == "kafka-zk"
     assert Capability.CONTROL_REQUESTS in registry.get("kafka-zk").capabilities

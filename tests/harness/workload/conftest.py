@@ -207,7 +207,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
 
     def _group(self, name: str) -> dict[str, Any]:
         mine = self.server.node == self.server.cluster.leader
-        members = [{"member_id": "m-1"}] if mine else []
+        one = {"member_id": "m-1", "member_metadata": b"t", "member_assignment": b"t-0"}
+        members = [one, {"member_id": "m-2"}] if mine else []
         state = "Stable" if self.server.cluster.leader_epoch else "PreparingRebalance"
         error = 0 if mine else 16
         return {"group_id": name, "error_code": error, "group_state": state, "members": members}

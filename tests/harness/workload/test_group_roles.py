@@ -205,6 +205,7 @@ def test_of_two_members_one_stays_and_the_other_comes_and_goes(
     kept = [r for r in mine if r["step"] == "keep"]
     assert [(r["error"], r["offset"]) for r in kept[:1]] == [(22, 1)], "as it answers"
     assert {(g, member) for _, g, member in mini.commits} == {(1, "come-back-with-this")}
+    assert {(r["error"], r["offset"]) for r in mine if r["step"] == "own"} == {(0, -1)}
     steps = [r["step"] for r in mine if r["step"] in ("enter", "part", "last", "sync")]
     assert steps.index("last") - steps.index("part") > 2, "the host is alone between"
 
@@ -263,6 +264,10 @@ def test_a_stranger_speaks_for_members_of_the_past_and_for_nobody(
     told = {(row["f"], row["node"], row["type"], row.get("error")) for row in found}
     named = {(r["node"], r["coordinator"]) for r in found if r["f"] == "coordinator"}
     assert named == {(1, 1), (2, 1)}
+    described = [r for r in found if r["f"] == "group_step"]
+    assert {(r["step"], r["node"], r["state"], r["untold"]) for r in described} == {
+        ("describe", 1, "Stable", 1)
+    }
     (at,) = {r["endpoint"] for r in found if r["f"] == "coordinator"}
     assert at == "1@h:1"
     refused, obeyed = ("commit", 1, "fail", 22), ("commit", 1, "ok", 0)

@@ -59,6 +59,12 @@ CASES: dict[str, tuple[Callable[[Cluster], object], str | None]] = {
         "ruler-denies",
     ),
     "there already": (lambda c: c.asked(36), None),
+    "a config that it does not know": (lambda c: (newer(c), c.asked(40)), REFUSED),
+    "a config that another does not know": (lambda c: c.asked(40), None),
+    "a config that it does not know, in unrest": (
+        lambda c: (newer(c), c.fault("toxic", 30_000, 60_000, [2]), c.asked(40)),
+        None,
+    ),
     "who is not controller": (lambda c: c.asked(42, node=1), None),
     "who was just elected": (lambda c: (c.elected(ASKED - 500, 2, 2), c.asked(-1)), None),
     "who was elected a moment ago": (
@@ -174,6 +180,13 @@ CASES: dict[str, tuple[Callable[[Cluster], object], str | None]] = {
         None,
     ),
 }
+
+
+def newer(cluster: Cluster) -> None:
+    """It answers as releases since 3.3 do."""
+    story = cluster.story
+    facts = {**story.run["arms"].get(story.arm, {}), "mixes_config_errors": False}
+    story.run = {**story.run, "arms": {story.arm: facts}}
 
 
 @pytest.mark.parametrize("name", CASES)

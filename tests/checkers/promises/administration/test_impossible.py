@@ -28,6 +28,12 @@ def refused(
     cluster.story.add("admin_request", t + took, invoke_t=t, **fields, **more, **lost)
 
 
+def mixes(cluster: Cluster, whether: bool) -> None:
+    story = cluster.story
+    facts = {**story.run["arms"].get(story.arm, {}), "mixes_config_errors": whether}
+    story.run = {**story.run, "arms": {story.arm: facts}}
+
+
 def asked_in_turn(
     cluster: Cluster, until: float, *, others: int | None = 41, then: int | None = None
 ) -> None:
@@ -70,7 +76,19 @@ IMPOSSIBLE: dict[str, tuple[Callable[[Cluster], object], list[str]]] = {
         lambda c: (c.fault("kill", 30_000, 60_000, [1]), refused(c, ASKED, "CREATE_TOPICS", 38)),
         ["refused-otherwise"],
     ),
-    "refused as before 3.2": (lambda c: refused(c, ASKED, "CONFIGS", 42, wanted=40), []),
+    "refused as before 3.3": (lambda c: refused(c, ASKED, "CONFIGS", 42, wanted=40), []),
+    "refused as before 3.3, by who says so": (
+        lambda c: (mixes(c, True), refused(c, ASKED, "CONFIGS", 42, wanted=40)),
+        [],
+    ),
+    "refused as before 3.3, by who is newer": (
+        lambda c: (mixes(c, False), refused(c, ASKED, "CONFIGS", 42, wanted=40)),
+        ["refused-otherwise"],
+    ),
+    "refused as it should be, by who is newer": (
+        lambda c: (mixes(c, False), refused(c, ASKED, "CONFIGS", 40, wanted=40)),
+        [],
+    ),
     "done": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 0), ["impossible-done"]),
     "done again and again": (
         lambda c: [refused(c, ASKED + n, "CREATE_TOPICS", 0) for n in range(3)],

@@ -61,6 +61,27 @@ CASES = {
         ),
         LOST,
     ),
+    "no such group to delete, as who had it says that it is another's": (
+        lambda s: (
+            step(s, 12_000, "delete", type="fail", error=16, invoke_t=11_950),
+            step(s, 13_000, "delete", type="fail", error=69, invoke_t=12_990),
+        ),
+        LOST,
+    ),
+    "no such group to delete, as who had it said so late": (
+        lambda s: (
+            step(s, 12_000, "delete", type="fail", error=16, invoke_t=11_600),
+            step(s, 13_000, "delete", type="fail", error=69, invoke_t=12_990),
+        ),
+        None,
+    ),
+    "no such group to delete, as who never had it said so late": (
+        lambda s: (
+            step(s, 12_000, "delete", type="fail", error=16, node=3, invoke_t=11_600),
+            step(s, 13_000, "delete", type="fail", error=69, invoke_t=12_990),
+        ),
+        LOST,
+    ),
     "no such group to delete a position of": (
         lambda s: step(s, 12_000, "spare", type="fail", error=69),
         LOST,

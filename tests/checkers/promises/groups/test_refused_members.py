@@ -67,6 +67,14 @@ CASES: dict[str, tuple[Before, str, int | None, dict[str, Any], bool, int]] = {
         entered,
         *("sync", UNKNOWN, {"t": IN + SESSION - 500}, False, 0),
     ),
+    "asks for its part, let in once more": (
+        lambda s: (entered(s), step(s, IN + 100, "enter", invoke_t=IN + 80)),
+        *("sync", REBALANCE, {"t": IN + 200}, True, 1),
+    ),
+    "asks for its part, let in once more when its time is nearly over": (
+        lambda s: (entered(s), step(s, IN + 900, "enter", invoke_t=IN + 850)),
+        *("sync", REBALANCE, {"t": IN + 1_000}, False, 0),
+    ),
     "asks elsewhere": (entered, "sync", UNKNOWN, {"node": 2}, False, 0),
     "guest leaves": (together, "part", 0, {}, False, 3),
     "guest leaves, and was none": (together, "part", UNKNOWN, {}, True, 3),
