@@ -12,7 +12,8 @@ from `TAKEN_NS` before on. The third of brokers that ran and were registered all
 no fault names; the fourth where there was no fault at all:
 
 - ``request-refused``: the controller answers that it cannot do it, with an error by which Kafka
-  finds fault with the request, or with itself (`_NEVER`);
+  finds fault with the request, or with itself (`_NEVER`); whatever goes on, and whoever says so,
+  where only the request itself can bring that about (`_WITH_THE_REQUEST`);
 - ``request-unanswered``: the controller does not answer within `ANSWER_NS`, longer than the request
   allows it (KafkaController and the purgatories answer by then, if only REQUEST_TIMED_OUT);
 - ``never-elected``: `SOON_NS` long a broker is there, and nobody is controller: each stands as soon
@@ -80,6 +81,8 @@ _NEVER: Final = {
     39: "INVALID_REPLICA_ASSIGNMENT",
     42: "INVALID_REQUEST",
 }
+_WITH_THE_REQUEST: Final = frozenset({17, 42})
+"""What only the request itself can bring about, whoever lives, and whatever goes on."""
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -179,15 +182,19 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
         ruled = trial.in_office(begun_t - TAKEN_NS, t) == node
         calm_t = begun_t - BEFORE_NS
         there = trial.are_there(calm_t, t) and trial.all_had_come(calm_t, t)
-        if not ruled or not there or not trial.is_spared(calm_t, t, node):
+        calm = ruled and there and trial.is_spared(calm_t, t, node)
+        if not calm and row["error"] not in _WITH_THE_REQUEST:
             outcome.unjudged(trial.key[0], "a request of an operator that failed, in unrest")
             continue
-        asked = f"node {node}, which was controller, was asked for {row['api']} {row['about']}"
+        asked = f"was asked for {row['api']} {row['about']}".rstrip()
         took_s = (row["t"] - row["invoke_t"]) / 1e9
         says = f"did not answer in {took_s:.0f} s" if late else f"said {_NEVER[row['error']]}"
         yield Finding(
             "request-unanswered" if late else "request-refused",
-            f"{asked.rstrip()}, on a cluster that nobody disturbed, and {says}",
+            f"node {node}, which was controller, {asked}, on a cluster that nobody disturbed, and "
+            f"{says}"
+            if calm
+            else f"node {node} {asked}, which was sound, and {says}",
             *trial.key,
             (Pick("admin_request", {"node": node, "op": row["op"], "about": row["about"]}),),
         )
