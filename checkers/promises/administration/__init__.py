@@ -13,7 +13,8 @@ no fault names; the fourth where there was no fault at all:
 
 - ``request-refused``: the controller answers that it cannot do it, with an error by which Kafka
   finds fault with the request, or with itself (`_NEVER`; with a config, where it answers as
-  releases since 3.3 do: of others nobody knows which configs they take);
+  releases since 3.3 do: of others nobody knows which configs they take); whatever goes on, and
+  whoever says so, where only the request itself can bring that about (`_WITH_THE_REQUEST`);
 - ``request-unanswered``: the controller does not answer within `ANSWER_NS`, longer than the request
   allows it (KafkaController and the purgatories answer by then, if only REQUEST_TIMED_OUT);
 - ``never-elected``: `SOON_NS` long a broker is there, and nobody is controller: each stands as soon
@@ -88,6 +89,8 @@ _NEVER: Final = {
     42: "INVALID_REQUEST",
 }
 _INVALID_CONFIG: Final = {40: "INVALID_CONFIG"}
+_WITH_THE_REQUEST: Final = frozenset({17, 42})
+"""What only the request itself can bring about, whoever lives, and whatever goes on."""
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -188,15 +191,19 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
         ruled = trial.in_office(begun_t - TAKEN_NS, t) == node
         calm_t = begun_t - BEFORE_NS
         there = trial.are_there(calm_t, t) and trial.all_had_come(calm_t, t)
-        if not ruled or not there or not trial.is_spared(calm_t, t, node):
+        calm = ruled and there and trial.is_spared(calm_t, t, node)
+        if not calm and row["error"] not in _WITH_THE_REQUEST:
             outcome.unjudged(trial.key[0], "a request of an operator that failed, in unrest")
             continue
-        asked = f"node {node}, which was controller, was asked for {row['api']} {row['about']}"
+        asked = f"was asked for {row['api']} {row['about']}".rstrip()
         took_s = (row["t"] - row["invoke_t"]) / 1e9
         says = f"did not answer in {took_s:.0f} s" if late else f"said {never[row['error']]}"
         yield Finding(
             "request-unanswered" if late else "request-refused",
-            f"{asked.rstrip()}, on a cluster that nobody disturbed, and {says}",
+            f"node {node}, which was controller, {asked}, on a cluster that nobody disturbed, and "
+            f"{says}"
+            if calm
+            else f"node {node} {asked}, which was sound, and {says}",
             *trial.key,
             (Pick("admin_request", {"node": node, "op": row["op"], "about": row["about"]}),),
         )

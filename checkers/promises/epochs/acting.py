@@ -32,7 +32,11 @@ _SERVICES: Final = {
     "produce": "acknowledged {n} records",
     "fetch": "delivered {n} records",
     "listed_offset": "told the end {n} times",
+    "read_at": "served {n} reads",
+    "epoch_end": "told {n} times where a leader epoch ends",
 }
+_BELIEVED: Final = ("read_at", "epoch_end")
+"""Who asks says in which leader epoch he believes, and is served in no other (KIP-320)."""
 Row = Mapping[str, Any]
 
 
@@ -235,7 +239,8 @@ def _served(history: History, outcome: Outcome) -> Iterator[Finding]:
 def _servers(history: History) -> list[Row]:
     """The first answer of each broker about each partition, by what the client said of epochs. A
     fetched record's epoch is its own, and says nothing of who served it; with a log's end comes its
-    leader's own."""
+    leader's own, and who reads there or asks where an epoch ends says in which one he believes (in
+    versions of Fetch that followers do not serve, KIP-392)."""
     found: list[Row] = []
     for kind, which in (("produce", "acks != 0"), ("fetch", "offset >= 0")):
         if not history.has(kind):
@@ -250,6 +255,13 @@ def _servers(history: History) -> list[Row]:
         by = history.frame("listed_offset").where(ends).groupBy(*TP, "node", "leader_epoch")
         first = by.agg(F.min("t").alias("t"), F.count("*").alias("n"))
         found += [{**row, "kind": "listed_offset"} for row in first.toArrow().to_pylist()]
+    for kind in _BELIEVED:
+        if history.has(kind):
+            rows = history.frame(kind).where("type = 'ok' and node is not null")
+            rows = rows.where("topic is not null and believed_epoch >= 0")
+            by = rows.groupBy(*TP, "node", F.col("believed_epoch").alias("leader_epoch"))
+            first = by.agg(F.min("t").alias("t"), F.count("*").alias("n"))
+            found += [{**row, "kind": kind} for row in first.toArrow().to_pylist()]
     return found
 
 

@@ -408,7 +408,7 @@ _SAYS: Final = {
     "given-beyond-end": "broker {node} gave a consumer {place} up to offset {offset}; the end that "
     "it told next, in the same leader epoch, is {known}",
     "watermark-told-otherwise": "broker {node} told a consumer that {place} is committed up to "
-    "{offset}; the end that it told beside that, in the same leader epoch, is {known}",
+    "{offset}; what was told or acknowledged beside that, in the same leader epoch, says {known}",
     "given-in-another-epoch": "broker {node} gave a consumer {place} up to offset {offset}, the "
     "last record under another leader epoch than it has in the final log, which is {known}",
     "start-told-otherwise": "{told} as its beginning to who read it, which is {known}",

@@ -19,7 +19,9 @@ with the ends that it tells (ListOffsets). So
 
 Lawful, and looks similar: whoever does not lead (any more) refuses, and that is a failed operation;
 who has not heard of its successor serves on, in its own epoch; leader epochs of a topic that is
-deleted begin anew.
+deleted begin anew; a new leader has yet to hear how far its predecessor had committed; a record
+that an idempotent producer sent again the next leader may have acknowledged (`NO_RETRY_NS`); and
+what is committed while a read goes on may be given, beyond the high watermark told with it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from checkers.facts.accounts import leaders_table
+from checkers.facts.accounts import NO_RETRY_NS, leaders_table
 from checkers.facts.leadership import TP
 from checkers.facts.unions import united
 from checkers.judging.outcome import Outcome
@@ -55,7 +57,7 @@ def reads(history: History, outcome: Outcome) -> list[DataFrame]:
     given = history.keep("reads at ends", lambda: given)
     for row in given.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], READS, row["count"])
-    found = [_begins(history, given), _in_another_epoch(history, given)]
+    found = [_begins(history, given), _in_another_epoch(history, given), _fallen(history, given)]
     past = _answers(served(history, given), F.col("known"))
     if history.has("listed_offset"):
         beside = _beside_ends(history, given)
@@ -89,6 +91,45 @@ def _watermarks(beside: DataFrame) -> list[DataFrame]:
             ("_after", "found_end > _after.end"),
         )
     ]
+
+
+def _fallen(history: History, given: DataFrame) -> DataFrame:
+    """Below what was committed in that leader epoch by its leader's own earlier answers: what it
+    served, and which of its records it had acknowledged with acks=all."""
+    epoch, at = F.col("believed_epoch").alias("epoch"), F.col("t").alias("_at")
+    told = given.where("high_watermark >= 0 and believed_epoch >= 0")
+    before = told.select(*TP, epoch, at, F.greatest("high_watermark", "found_end").alias("_end"))
+    acked = _own_acks(history).select(*TP, "offset", "value", at)
+    leaders = F.broadcast(leaders_table(history).select(*TP, "leader_node"))
+    final = history.frame("log_read").join(leaders, TP).where("node = leader_node")
+    final = final.select(*TP, "offset", "value", F.col("leader_epoch").alias("epoch"))
+    promised = acked.join(final, [*TP, "offset", "value"])
+    promised = promised.select(*TP, "epoch", "_at", (F.col("offset") + 1).alias("_end"))
+    names = [*TP, "node", "t", "believed_epoch", "high_watermark"]
+    asked_at, no_end = F.col("invoke_t").alias("_at"), F.lit(None).cast("long").alias("_end")
+    asked = told.select(*names, epoch, asked_at, no_end)
+    rows = united(asked, before.unionByName(promised))
+    order = Window.partitionBy(*TP, "epoch").orderBy("_at", F.col("_end").isNotNull())
+    so_far = F.max("_end").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    rows = rows.withColumn("_known", so_far).where("_end is null and high_watermark < _known")
+    rows = rows.withColumnRenamed("high_watermark", "found_end")
+    return _broken("watermark-told-otherwise", rows, F.col("_known"))
+
+
+def _own_acks(history: History) -> DataFrame:
+    """What acks=all acknowledged by whoever had appended it. Where an idempotent producer may have
+    sent again, another leader that has it already may have, for it."""
+    acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
+    names = ("arm", "trial", "process")
+    appended = [
+        dict(zip(names, writer, strict=True))
+        for writer, how in history.run.deliveries().items()
+        if how != "idempotent"
+    ]
+    table = history.table(appended, "arm string, trial int, process string")
+    always = F.broadcast(table.withColumn("_always", F.lit(True)))
+    acked = acked.join(always, list(names), "left")
+    return acked.where(f"_always or t - invoke_t < {NO_RETRY_NS}")
 
 
 def _beside_ends(history: History, given: DataFrame) -> DataFrame:

@@ -33,6 +33,7 @@ Violations:
   and all has been calm since (`unheeded`);
 - ``append-time-wrong``: a record's append time is not what its producer was told, or not of the
   time at which it was sent (`append_times`);
+- ``append-times-fell``: along a log, in one leader epoch, append times fall (`append_order`);
 - ``misplaced``: a record is in the log of another partition than the one that it was sent to;
 - ``outlived-topic``: a record is in the final log that was acknowledged before its topic was
   deleted and made again. (Not of who may have sent it again unasked: that may land late);
@@ -75,6 +76,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.records.altered import WHOLE, judge_altered
+from checkers.promises.records.append_order import fallen_times
 from checkers.promises.records.append_times import mistimed
 from checkers.promises.records.cut_off import cut_off
 from checkers.promises.records.failed_writes import judge_failed
@@ -119,6 +121,7 @@ def check(history: History) -> Outcome:
     for finding, n in (
         *(*cut_off(history), *unplaced(history)),
         *_reordered(history, outcome),
+        *fallen_times(history),
     ):
         outcome.add(finding, n)
     for row in mistimed(history):
@@ -315,6 +318,7 @@ PROMISE: Final = Promise(
         "setting-unheeded": "A leader goes by its topic's settings as they are.",
         "append-time-missing": "Who dates what is appended says so to who sent it.",
         "append-time-wrong": "A record's append time is when it was appended, and as was told.",
+        "append-times-fell": "A leader dates no record before one that it appended earlier.",
     },
     evidence={
         OFFERED: "by producers, whatever came of it",

@@ -100,14 +100,20 @@ def _with_tries(history: History, told: DataFrame) -> DataFrame:
     return told.join(theirs, list(place), "left").withColumn("_again", again)
 
 
+def slack_ns(history: History) -> Column:
+    """By how much a row's append time may be off."""
+    run = history.run
+    # Who writes rows of the history reads the harness's own clocks.
+    here = [arm for arm, facts in run.arms.items() if facts.get("traces")]
+    return F.when(F.col("arm").isin(here), SLACK_NS).otherwise(ELSEWHERE_NS) + run.clock_error_ns
+
+
 def _elsewhen(history: History, append_ms: Column) -> Column:
     """Whether that is not of the time between a row's request and its answer."""
     run = history.run
     if run.clock_offset_ns is None:
         return F.lit(False)
-    # Who writes rows of the history reads the harness's own clocks.
-    here = [arm for arm, facts in run.arms.items() if facts.get("traces")]
-    slack = F.when(F.col("arm").isin(here), SLACK_NS).otherwise(ELSEWHERE_NS) + run.clock_error_ns
+    slack = slack_ns(history)
     stored_t = monotonic_ns(append_ms, run.clock_offset_ns)
     return (stored_t < F.col("invoke_t") - slack) | (stored_t > F.col("t") + slack)
 

@@ -29,6 +29,8 @@ Violations, at the final read, when the cluster has come to rest:
 - ``cut-below-watermark``: a broker cut what it had said to be committed (`cut_below`);
 - ``high-watermark-forgotten``: a broker that began anew takes nothing for committed, and had
   written down that something was (`forgotten`);
+- ``high-watermark-fell``: a broker took up a role with a lower high watermark than one before, and
+  no leader since had begun with such a one (`fallen_marks`);
 - ``high-watermark-stuck``: the final leader's high watermark stays below its log's end although all
   replicas are in sync and have what it has: what is not committed then never will be;
 - ``epoch-never-committed``: a log has records of a leader epoch that ZooKeeper's log does not have;
@@ -64,6 +66,7 @@ from checkers.promises.replicas.ahead import TAKEN, judge_ahead
 from checkers.promises.replicas.cut_below import cut_below
 from checkers.promises.replicas.cut_in_sync import cut_in_sync
 from checkers.promises.replicas.cut_while_fetching import cut_while_fetching
+from checkers.promises.replicas.fallen_marks import RAISED, fallen_marks
 from checkers.promises.replicas.forgotten import BEGUN, forgotten
 from checkers.promises.replicas.kept_logs import Shrunk, kept_logs
 from checkers.promises.replicas.unread import unread
@@ -98,7 +101,7 @@ def check(history: History) -> Outcome:
         _add(history, outcome, Found(one.key, _cut_too_far(one)))
     for found in (*cut_in_sync(history), *cut_while_fetching(history), *cut_below(history)):
         _add(history, outcome, found)
-    for found in forgotten(history, outcome):
+    for found in (*forgotten(history, outcome), *fallen_marks(history, outcome)):
         _add(history, outcome, found)
     for beyond in _beyond_end(history):
         outcome.add(beyond)
@@ -283,6 +286,7 @@ PROMISE: Final = Promise(
         "cut-while-leading": "Who leads cuts nothing.",
         "cut-below-watermark": "Nobody cuts what it called committed.",
         "high-watermark-forgotten": "Who begins anew has the high watermark that it wrote down.",
+        "high-watermark-fell": "A broker's high watermark falls to no less than a leader's.",
         "high-watermark-stuck": "At rest, what all replicas have is committed.",
         "epoch-never-committed": "Logs have records of committed leader epochs only.",
         "epochs-out-of-order": "Along a log leader epochs only grow.",
@@ -293,6 +297,7 @@ PROMISE: Final = Promise(
         "offsets": "below what was committed, in any log",
         ENDS: "as brokers took up roles, and in the end",
         BEGUN: "by partition, of brokers that had written one down",
+        RAISED: "of brokers that took up roles one after another, whose leaders told theirs",
         TAKEN: "of brokers that took up roles in a leader epoch, two of the in-sync set among them",
     },
     unknown_when=(

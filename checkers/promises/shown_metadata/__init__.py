@@ -17,6 +17,7 @@ At any time, for nothing lawful brings it about:
   for a broker; who names one has nothing to excuse (MetadataCache.getPartitionMetadata);
 - ``metadata-replicas-never-assigned``: replicas that the partition was never given
   (`shown_replicas`);
+- ``metadata-leader-denied``: no leader, by who names it as live (`denied_leaders`);
 - ``metadata-epoch-untold``: a partition without a leader epoch (`untold_epochs`);
 - ``metadata-not-taken-in``: an older state than one that the broker had acknowledged to have been
   told (`taken_in_metadata`).
@@ -60,6 +61,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.shown_metadata.denied_leaders import denied_leaders
 from checkers.promises.shown_metadata.outlived_sets import OUTLIVED, outlived
 from checkers.promises.shown_metadata.shown_replicas import behind, never_assigned
 from checkers.promises.shown_metadata.taken_in_metadata import HELD, not_taken_in
@@ -99,6 +101,7 @@ def check(history: History) -> Outcome:
     shown = (
         *(*never_assigned(history), *behind(history), *untold_epochs(history)),
         *outlived(history, outcome),
+        *denied_leaders(history),
     )
     for finding, n in (*shown, *not_taken_in(history, outcome)):
         outcome.add(finding, n)
@@ -401,6 +404,7 @@ PROMISE: Final = Promise(
         "metadata-isr-never-committed": "An in-sync set shown was committed by then in that epoch.",
         "metadata-error-otherwise": "Who names no leader says why, and nobody else does.",
         "metadata-epoch-untold": "Who names a leader, or none, tells the leader epoch.",
+        "metadata-leader-denied": "Who names a broker as live does not hide that it leads.",
         "metadata-no-leader": "A partition with a live leader is not shown without one for long.",
         "metadata-replicas-never-assigned": "The replicas shown were given to the partition.",
         "metadata-replicas-behind": "The last replicas reach every live broker.",

@@ -65,7 +65,12 @@ CASES: dict[str, tuple[Callable[[Cluster], object], str | None]] = {
         lambda c: (newer(c), c.fault("toxic", 30_000, 60_000, [2]), c.asked(40)),
         None,
     ),
-    "who is not controller": (lambda c: c.asked(42, node=1), None),
+    "who is not controller": (lambda c: c.asked(39, node=1), None),
+    "a sound request, beside a fault of its own": (
+        lambda c: (c.fault("toxic", 30_000, 60_000, [2]), c.asked(42)),
+        REFUSED,
+    ),
+    "a sound request, by who is not controller": (lambda c: c.asked(42, node=1), REFUSED),
     "who was just elected": (lambda c: (c.elected(ASKED - 500, 2, 2), c.asked(-1)), None),
     "who was elected a moment ago": (
         lambda c: (c.elected(ASKED - 3_000, 2, 2), c.asked(-1)),

@@ -85,6 +85,12 @@ def end_told(story: Story, node: int, epoch: int, asked_ms: int = -1) -> Story:
     return story
 
 
+def asked_believing(story: Story, kind: str, node: int, epoch: int, **more: Any) -> Story:
+    """`kind`: read_at or epoch_end; answered to one who believes in that leader epoch."""
+    story.add(kind, 10, **{"node": node, "believed_epoch": epoch, "offset": 1, **more})
+    return story
+
+
 def deleted(story: Story) -> Story:
     story.add("topic_deletion", 15, step="requested")
     return story
@@ -134,6 +140,14 @@ BROKEN: dict[str, tuple[Callable[[], Story], str]] = {
     "an end told in another's epoch": (lambda: end_told(decided(), 3, 1), "served-by-another"),
     "an end told in an epoch that is over": (
         lambda: end_told(decided(), 2, 0),
+        "served-by-another",
+    ),
+    "a read served in another's epoch": (
+        lambda: asked_believing(decided(), "read_at", 3, 1),
+        "served-by-another",
+    ),
+    "an epoch's end told in another's": (
+        lambda: asked_believing(decided(), "epoch_end", 1, 1, asked_epoch=0),
         "served-by-another",
     ),
     "a set of who was not lied to": (
@@ -194,6 +208,16 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "an end told by who led then": lambda: end_told(end_told(decided(), 1, 0), 2, 1),
     "a beginning is of its record's epoch": lambda: end_told(decided(), 2, 0, asked_ms=-2),
     "an end told without an epoch": lambda: end_told(decided(), 3, -1),
+    "a read served by who led then": lambda: asked_believing(
+        asked_believing(decided(), "read_at", 1, 0), "read_at", 2, 1
+    ),
+    "a read that is refused": lambda: asked_believing(
+        decided(), "read_at", 3, 1, type="fail", error=6
+    ),
+    "an epoch's end told by its leader": lambda: asked_believing(
+        decided(), "epoch_end", 2, 1, asked_epoch=0
+    ),
+    "a read of who believes in nothing": lambda: asked_believing(decided(), "read_at", 3, -1),
     "delivered by an old leader": lambda: delivered(decided(), 1),
     "acks=0 is no acknowledgement": lambda: acked(decided(), 3, acks=0),
     "nobody says whom it asked": lambda: acked(decided(), None),

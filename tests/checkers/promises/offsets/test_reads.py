@@ -129,3 +129,64 @@ def test_who_reads_is_served_by_the_leader_that_he_believes_in(name: str) -> Ask
         assert found.counts.get(other, 0) == (rule == other)
     unjudged = name in ("and is refused", "of a topic that is deleted")
     assert found.evidence[story.arm, 0, READS] == (0 if unjudged else 1)
+
+
+def acked(story: Story, offset: int, t: float = 100, *, took: float = 10, **more: Any) -> None:
+    story.produce(
+        t, more.pop("value", offset), offset, **{"acks": -1, "invoke_t": t - took, **more}
+    )
+
+
+def sends(story: Story, delivery: str) -> None:
+    workload = {"process": "p", "role": "producer", "delivery": delivery}
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": [workload]}]
+
+
+FALLEN: dict[str, tuple[Any, bool]] = {
+    "below what was acknowledged": (lambda s: (acked(s, 7), marked(s, 200, 2, 7)), True),
+    "behind it": (lambda s: (acked(s, 7), marked(s, 200, 2, 8)), False),
+    "acknowledged meanwhile": (lambda s: (acked(s, 7, 199.5), marked(s, 200, 2, 7)), False),
+    "maybe by the next leader": (
+        lambda s: (acked(s, 7, 100, took=60), marked(s, 200, 2, 7)),
+        False,
+    ),
+    "maybe so, by who is idempotent": (
+        lambda s: (sends(s, "idempotent"), acked(s, 7, 100, took=60), marked(s, 200, 2, 7)),
+        False,
+    ),
+    "late, to who is told where it was appended": (
+        lambda s: (sends(s, "once-a-leader"), acked(s, 7, 100, took=60), marked(s, 200, 2, 7)),
+        True,
+    ),
+    "acknowledged with acks=1": (lambda s: (acked(s, 7, acks=1), marked(s, 200, 2, 7)), False),
+    "of a later leader's records": (lambda s: (acked(s, 7), marked(s, 200, 1, 7)), False),
+    "of which it had not heard yet": (lambda s: (acked(s, 7), marked(s, 200, 3, 7)), False),
+    "of another record": (lambda s: (acked(s, 7, value=70), marked(s, 200, 2, 7)), False),
+    "below what was told before": (
+        lambda s: (marked(s, 100, 2, 9), marked(s, 200, 2, 7)),
+        True,
+    ),
+    "below what was given before": (
+        lambda s: (marked(s, 100, 2, 5, given=9), marked(s, 200, 2, 7)),
+        True,
+    ),
+    "given with it, as it was committed": (lambda s: marked(s, 200, 2, 5, given=9), False),
+    "in an earlier epoch": (lambda s: (marked(s, 100, 1, 9), marked(s, 200, 2, 7)), False),
+    "at the same time": (lambda s: (marked(s, 199.5, 2, 9), marked(s, 200, 2, 7)), False),
+}
+
+
+def marked(story: Story, t: float, believed: int, mark: int, given: int = -1) -> None:
+    read(story, t, believed, given, high_watermark=mark)
+
+
+@pytest.mark.parametrize("name", FALLEN)
+@judging(check)
+def test_a_leaders_high_watermark_never_falls(name: str) -> Asks:
+    tell, wrong = FALLEN[name]
+    story = Story()
+    story.commit(10, 1, 2)
+    story.final_log({offset: offset for offset in range(20)}, leader_epoch=2)
+    tell(story)
+    found = yield story
+    assert found.counts == ({MARK: 1} if wrong else {})

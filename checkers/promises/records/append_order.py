@@ -1,0 +1,88 @@
+"""Append times that fall along a log, for `checkers.promises.records`.
+
+With LogAppendTime a leader dates each batch as it appends it, holding the log's lock, by its own
+clock (UnifiedLog.append, LogValidator). One leader epoch has one leader, so that along a log, in
+one leader epoch, append times do not fall. A consumer that goes by them is given the past after
+the present, and one that asks for a time (ListOffsets) begins too late.
+
+- ``append-times-fell``: a record has an earlier append time than one before it, of the same leader
+  epoch, by more than clocks may be off (`SLACK_NS`, and what the run's own clocks moved by).
+
+Lawful, and looks similar: the next leader's clock may be behind; a topic with CreateTime, whose
+producers date its records, one that was deleted, and made again without LogAppendTime, or one whose
+settings were altered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from checkers.facts.accounts import final_leaders
+from checkers.facts.details import details
+from checkers.facts.leadership import TP
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.records.append_times import slack_ns
+from checkers.promises.records.unheeded import ALTERED
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+RULE: Final = "append-times-fell"
+_MS: Final = 1_000_000
+
+
+def fallen_times(history: History) -> Iterator[tuple[Finding, int]]:
+    """By partition, the first such record and how many there are."""
+    gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
+    altered = {
+        (row["arm"], row["trial"], details(row).get("topic"))
+        for row in history.rows("fault")
+        if row["fault"] == ALTERED
+    }
+    dated = [
+        {**dict(zip(TP, key, strict=True)), "node": end["node"]}
+        for key, end in final_leaders(history).items()
+        if key[:3] not in gone
+        and history.run.topic(*key[:3]).log_append_time
+        and key[:3] not in altered
+    ]
+    kinds = "arm string, trial int, topic string, partition int, node int"
+    leaders = F.broadcast(history.table(dated, kinds))
+    log = history.frame("log_read").join(leaders, [*TP, "node"])
+    log = log.where("append_time_ms >= 0 and leader_epoch >= 0")
+    order = Window.partitionBy(*TP, "leader_epoch").orderBy("offset")
+    before = F.struct(F.col("append_time_ms").alias("ms"), (-F.col("offset")).alias("back"))
+    so_far = F.max(before).over(order.rowsBetween(Window.unboundedPreceding, -1))
+    log = log.select(
+        *TP, "node", "offset", "leader_epoch", "append_time_ms", so_far.alias("newest")
+    )
+    fell_ns = (F.col("newest.ms") - F.col("append_time_ms")) * _MS
+    fallen = log.where(fell_ns > slack_ns(history) + _MS)
+    first = fallen.groupBy(*TP, "node").agg(
+        F.count("*").alias("n"),
+        F.min(F.struct("offset", "append_time_ms", "leader_epoch", "newest")).alias("first"),
+    )
+    for row in first.orderBy(*TP).toArrow().to_pylist():
+        one, at = row["first"], {"topic": row["topic"], "partition": row["partition"]}
+        before_it = -one["newest"]["back"]
+        fell_ms = one["newest"]["ms"] - one["append_time_ms"]
+        own = {**at, "node": row["node"]}
+        yield (
+            Finding(
+                RULE,
+                f"offset {one['offset']} of {row['topic']}-{row['partition']} was appended "
+                f"{fell_ms} ms before offset {before_it}, by its append time, in the same leader "
+                f"epoch {one['leader_epoch']}",
+                row["arm"],
+                row["trial"],
+                (
+                    Pick("log_read", {**own, "offset": before_it}, rows=1),
+                    Pick("log_read", {**own, "offset": one["offset"]}, rows=1),
+                ),
+            ),
+            row["n"],
+        )
