@@ -146,7 +146,7 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
     if _state.came is None:
         _state.came = number
         name = signal.Signals(number).name
-        text = f"\nbiplane: {name}: healing, ending what runs, keeping what was recorded\n"
+        text = f"\nbiplane: {name}: ending what was begun, keeping what was recorded\n"
         if number == signal.SIGHUP:
             _let_go_of_terminals()
         with suppress(OSError):

@@ -145,6 +145,9 @@ def in_words(found: Probed) -> Iterator[str]:
         yield f"  in the way: {line}"
     for line in found.notes:
         yield f"  note: {line}"
+    if all(broker["failure"] is not None for broker in found.brokers):
+        yield "  none of its brokers answers, so nothing is known of what can be played there"
+        return
     for one in found.scenarios:
         if one.how == "no":
             yield f"  no    {one.scenario}: {'; '.join(one.why_not)}"

@@ -17,7 +17,7 @@ from faults.registry import FAULTS
 from harness.arms import Skipped, arms_of, plan_of
 from harness.cluster.external import ExternalCluster, cluster_of
 from harness.consent import with_consent
-from harness.probe import IN_THE_WAY, NO_ANSWER, READY, probed
+from harness.probe import IN_THE_WAY, NO_ANSWER, READY, in_words, probed
 from harness.run import record_run
 from harness.run_record import not_judged
 from harness.runtime.process import ProcessRuntime
@@ -362,6 +362,17 @@ def test_who_does_not_answer_makes_it_unknown(system: Any) -> None:
     assert probed(sut, Settings.of(seed=0)).exit_code == NO_ANSWER
     with pytest.raises(SetupError, match="does not answer"):
         sut.prepare(Programs(python="", java=""))
+
+
+def test_where_nobody_answers_one_line_says_so_and_no_scenario_is_refused(system: Any) -> None:
+    found = seen(failure="refused")  # one of three
+    told = list(in_words(probed(system(found=found), Settings.of(seed=0))))
+    assert any("lone-broker: " in line for line in told)
+    for broker in found.brokers.values():
+        broker.failure = "refused"
+    told = list(in_words(probed(system(found=found), Settings.of(seed=0))))
+    assert "none of its brokers answers" in told[-1]
+    assert not any("lone-broker: " in line for line in told)
 
 
 def test_a_sound_cluster_is_ready_and_its_owner_told_what_to_expect(system: Any) -> None:
