@@ -171,6 +171,14 @@ class LaggedMove(LaggedKill):
     needs = frozenset({Capability.ELECT_LEADERS, Capability.LINKS, Capability.LOG_FILES})
     _behind = 0
 
+    def apply(self, ctx: Context) -> None:
+        """Who is the controller, too, may be told by the same link what it decides itself: then
+        nobody could be elected. Another leads first."""
+        state = self._state(ctx)
+        if state.leader == ctx.view.controller():
+            move(ctx, [state], "next", ctx.rng, _MOVE_MS, "rotate")
+        super().apply(ctx)
+
     def end_of_office(self, ctx: Context, leader: int) -> bool:
         followers = self._followers(ctx, self._state(ctx))
         self._behind = super().come_about(ctx, leader, followers, 0) if followers else 0

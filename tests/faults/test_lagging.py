@@ -154,7 +154,7 @@ def test_who_is_succeeded_lives_on_with_what_nobody_else_has(
         real(partitions)
         logs(2, "t-0", 40)  # it leads, and takes records of its own
 
-    ctx.cluster.elect_preferred = elect_preferred
+    ctx.cluster.elect_preferred, ctx.cluster.the_controller = elect_preferred, 3
     logs(1, "t-0", 30)
     fault = build(entry("lagged-move", partition="t-0"))
     fault.inject(ctx)
@@ -166,6 +166,24 @@ def test_who_is_succeeded_lives_on_with_what_nobody_else_has(
     assert ctx.cluster.running[1]
     fault.heal(ctx)
     assert len(ctx.cluster.calls) == 4
+
+
+def test_the_controller_is_succeeded_before_its_answers_are_held(
+    ctx: Any, entry: Any, logs: Any
+) -> None:
+    """By the same link it may tell itself who is to lead."""
+    logs(2, "t-0", 30)
+    fault = build(entry("lagged-move", partition="t-0"))
+    assert ctx.cluster.the_controller == ctx.cluster.states["t", 0].leader == 1
+    fault.inject(ctx)
+    assert [call[:2] for call in ctx.cluster.calls if call[0].endswith("_toxic")] == [
+        *(("add_toxic", 2), ("remove_toxic", 2)),
+    ]
+    assert [call[0] for call in ctx.cluster.calls][:3] == [
+        *("reassign", "elect_preferred", "add_toxic"),
+    ]
+    assert fault.took_hold
+    fault.heal(ctx)
 
 
 def test_who_is_killed_unanswered_has_given_its_followers_all(
