@@ -14,7 +14,8 @@ At any time, for nothing lawful brings it about:
   controller's next word;
 - ``metadata-error-otherwise``: an error that does not fit the leader beside it. Who names no leader
   says so with an error, whether it thinks the leader dead or none was committed, or clients take -1
-  for a broker; who names one has nothing to excuse (MetadataCache.getPartitionMetadata);
+  for a broker; who names one has nothing to excuse (MetadataCache.getPartitionMetadata:
+  REPLICA_NOT_AVAILABLE is for Metadata 0, which tells no leader epochs);
 - ``metadata-replicas-never-assigned``: replicas that the partition was never given
   (`shown_replicas`);
 - ``metadata-leader-denied``: no leader, by who names it as live (`denied_leaders`);
@@ -184,7 +185,10 @@ def _at_any_time(outcome: Outcome, rows: DataFrame) -> None:
     rules = {
         "metadata-wrong-leader": wrong,
         "metadata-isr-never-committed": never | early,
-        "metadata-error-otherwise": F.coalesce(names_none != says_so, F.lit(False)),
+        "metadata-error-otherwise": F.coalesce(
+            F.when(names_none, ~says_so).otherwise(F.coalesce("error", F.lit(0)) != 0),
+            F.lit(False),
+        ),
     }
     odd = by_rule(rows, rules)
     add(outcome, tally(odd, None, _sort), _at_any_time_finding)

@@ -84,7 +84,9 @@ def test_a_leader_shown_where_none_was_committed(calm: Any) -> Asks:
         (-1, 5, {}),
         (-1, 0, {"metadata-error-otherwise": 1}),  # clients would take it for broker -1
         (2, 0, {}),
+        (-1, 9, {"metadata-error-otherwise": 1}),
         (2, 5, {"metadata-error-otherwise": 1}),  # clients would not ask it
+        (2, 9, {"metadata-error-otherwise": 1}),  # as to who asks by version 0
     ],
 )
 @judging(check, calm=calmed)

@@ -6,7 +6,7 @@ import pytest
 
 from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
-from checkers.promises.records.append_order import RULE, fallen_times
+from checkers.promises.records.append_order import fallen_times
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging
 
@@ -61,4 +61,4 @@ def test_a_leader_dates_no_record_before_an_earlier_one(name: str) -> Asks:
     told.add("log_end", 90_000, node=2, is_leader=False, **own)
     tell(told)
     outcome = yield told
-    assert outcome.counts == ({RULE: broken} if broken else {})
+    assert outcome.counts == ({"append-times-fell": broken} if broken else {})

@@ -8,7 +8,7 @@ import pytest
 
 from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
-from checkers.promises.replicas.fallen_marks import RULE, fallen_marks
+from checkers.promises.replicas.fallen_marks import fallen_marks
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging
 
@@ -94,4 +94,4 @@ def test_a_high_watermark_falls_to_no_less_than_a_leaders(name: str) -> Asks:
     role(story, 150, 3, 2, 30)
     tell(story)
     found = yield story
-    assert found.counts == ({RULE: broken} if broken else {})
+    assert found.counts == ({"high-watermark-fell": broken} if broken else {})
