@@ -54,6 +54,20 @@ def test_what_is_told_of_a_stored_run(spark: Any, tmp_path: Path) -> None:
     assert untold(seen.told, judged(WENT_BACK, "never-converged")) == [], "it is left to the end"
 
 
+def test_an_epoch_that_was_never_committed_is_left_to_the_end() -> None:
+    """Only ZooKeeper's own log, which is told then, proves it; a commit for another is known."""
+    own, other = {"f": "leader_change", "node": 1}, {"f": "leadership", "leader": 2}
+    found = judged("led-by-another")
+
+    def witnessed(*events: list[dict[str, Any]]) -> dict[str, Any]:
+        each = [{"rule": "led-by-another", "events": of} for of in events]
+        return {"checks": {"c": {**found["checks"]["c"], "violations": each}}}
+
+    assert untold([], witnessed([own], [own])) == []
+    assert untold([], witnessed([own], [other, own])) == ["led-by-another"]
+    assert untold([], found) == ["led-by-another"], "nothing is known of it"
+
+
 def test_a_folder_without_a_history(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=r"run\.json"):
         replay(spark, tmp_path)
