@@ -112,7 +112,7 @@ UNANSWERED = 8
 must know for its own."""
 PATIENT_MS = 5000
 """Without answers each producer has but five requests on their way, to whatever the broker leads:
-where these are of other partitions, half as many records have to do."""
+where these are of other partitions, a quarter as many records have to do."""
 LAG_MS = 700
 """How long a coordinator lives on whose followers get nothing, more or less."""
 
@@ -285,7 +285,7 @@ def _params(way: str, other: str) -> dict[str, Any]:
             return {"partition": COORDINATED, "records": 1, "longer_ms": LAG_MS // 2}
         case _:
             return {
-                **{"partition": other, "records": UNANSWERED, "least": UNANSWERED // 2},
+                **{"partition": other, "records": UNANSWERED, "least": UNANSWERED // 4},
                 "lag_ms": PATIENT_MS,
             }
 
