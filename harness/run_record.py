@@ -27,6 +27,7 @@ from harness.sut.protocol import (
     ClockTie,
     HasOldReleases,
     IsDescribed,
+    KnowsItsCoordinators,
     RunsAlready,
     SystemUnderTest,
     limits_of,
@@ -80,6 +81,7 @@ def begun_record(
                 "stopping_may_join": isinstance(arm.sut, HasOldReleases)
                 and arm.sut.stopping_may_join,
                 "mixes_config_errors": _mixes_config_errors(arm.sut),
+                "positions_told_late": _tells_positions_late(arm.sut),
                 "leaders_write_isr": isinstance(arm.sut, HasOldReleases)
                 and Capability.ALTER_PARTITION not in arm.sut.capabilities,
                 "lag_max_ms": lag_max_ms(scenario, settings, arm.sut),
@@ -109,6 +111,12 @@ def _mixes_config_errors(sut: SystemUnderTest) -> bool:
     """Nobody knows of which release it is what a file describes."""
     if isinstance(sut, HasOldReleases):
         return sut.mixes_config_errors
+    return isinstance(sut, (IsDescribed, RunsAlready))
+
+
+def _tells_positions_late(sut: SystemUnderTest) -> bool:
+    if isinstance(sut, KnowsItsCoordinators):
+        return sut.positions_told_late
     return isinstance(sut, (IsDescribed, RunsAlready))
 
 

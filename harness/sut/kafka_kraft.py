@@ -38,6 +38,7 @@ from harness.sut.kafka_versions import (
     advertises_controllers,
     has_small_segments,
     logs_with_log4j2,
+    tells_positions_late,
 )
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
 
@@ -71,6 +72,10 @@ class KafkaKraft:
         """None: 4, as it was pinned or as it is on this machine."""
         self.release: Final = KRAFT_LINE if version is None else release_of(version, self.mode)
         self.name: Final = self.kind if version is None else f"{self.kind}-{version}"
+
+    @property
+    def positions_told_late(self) -> bool:
+        return tells_positions_late(self.release.version)
 
     def prepare(self, programs: Programs) -> None:
         find_jars(self.release, programs)

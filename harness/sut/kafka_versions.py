@@ -149,6 +149,12 @@ def mixes_config_errors(version: Version) -> bool:
     return version < (3, 3, 0)
 
 
+def tells_positions_late(version: Version) -> bool:
+    """A new coordinator of a group tells what its high watermark covers: since 4.0 (KIP-848's
+    CoordinatorRuntime; with require_stable it waits for what it has read beyond that)."""
+    return version >= (4, 0, 0)
+
+
 def has_small_segments(version: Version) -> bool:
     """A topic's segments may be smaller than 1 MiB: until 4.0 (KIP-1030). Of the topic of offsets
     only its creation tells, and a cluster without it coordinates no group."""

@@ -264,6 +264,16 @@ class HasOldReleases(Protocol):
 
 
 @runtime_checkable
+class KnowsItsCoordinators(Protocol):
+    """A system that can say how a coordinator of groups answers. Of others nobody knows."""
+
+    @property
+    def positions_told_late(self) -> bool:
+        """Whether one that has just begun may tell a lower position than its predecessor kept."""
+        ...
+
+
+@runtime_checkable
 class KnowsConfigs(Protocol):
     """A system that can say which broker configs it has. Of others nobody knows."""
 

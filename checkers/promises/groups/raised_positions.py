@@ -12,6 +12,9 @@ Lawful, and looks similar: one of the past, whether it has not heard yet that an
 the group, or is just giving it up (an answer of Kafka's that is on its way then tells of no
 position: GroupMetadataManager lets go of the partition and then of its groups); a position that was
 asked for before the higher one was, and was answered later, or never, may have been kept after it.
+Where coordinators answer from what is committed as they know it (`LATE`: CoordinatorRuntime, of
+Apache Kafka since 4.0; members ask with require_stable, and wait), one that has just begun may know
+less for `_CAUGHT_UP_NS`, until its followers have fetched from it.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RAISED: Final = "raised positions asked for"
+LATE: Final = "positions_told_late"
+"""In run.json, of an arm."""
+_CAUGHT_UP_NS: Final = 3_000_000_000
 _NEAR_NS: Final = 200_000_000
 """A broker may hear of its successor before anybody who watches ZooKeeper."""
 _NAMES: Final = ("arm", "trial", "group", "node", "step", "type", "offset", "invoke_t", "t")
@@ -46,9 +52,13 @@ class _Kept:
     last: Row | None = None
     by: dict[int, Row] = field(default_factory=dict)
     before: dict[int, Row] = field(default_factory=dict)
+    since: dict[int, int] = field(default_factory=dict)
 
-    def known_to(self, node: int) -> Row | None:
-        known = [row for row in (self.by.get(node), self.before.get(node)) if row is not None]
+    def known_to(self, node: int, t: int, *, late: bool) -> Row | None:
+        """``late``: of what was kept before it began it may know later."""
+        begins = late and t < self.since.get(node, t) + _CAUGHT_UP_NS
+        before = None if begins else self.before.get(node)
+        known = [row for row in (self.by.get(node), before) if row is not None]
         return max(known, key=lambda row: int(row["offset"]), default=None)
 
 
@@ -60,7 +70,8 @@ def raised_positions(history: History, outcome: Outcome) -> Iterator[tuple[Findi
     if not history.has("group_step"):
         return
     steps = history.frame("group_step").where("step in ('raise', 'see') and group is not null")
-    judge = partial(_of_group, offices(history), _led(history))
+    late = frozenset(arm for arm, facts in history.run.arms.items() if facts.get(LATE))
+    judge = partial(_of_group, offices(history), _led(history), late)
     by = ["arm", "trial", "group"]
     yield from in_courses(outcome, steps.select(*_NAMES), by, ["t", "invoke_t"], judge)
 
@@ -82,7 +93,7 @@ def _replaced(states: Sequence[State], row: Row) -> bool:
 
 
 def _of_group(
-    offices: Offices, led: Led, rows: Sequence[Row], outcome: Outcome
+    offices: Offices, led: Led, late: frozenset[str], rows: Sequence[Row], outcome: Outcome
 ) -> Iterator[Finding]:
     arm, trial, group = (rows[0][name] for name in ("arm", "trial", "group"))
     partitions = max(offices.states.get((arm, trial), ()), default=0) + 1
@@ -97,6 +108,7 @@ def _of_group(
     for _, sort, row in sorted(events, key=lambda event: event[:2]):
         node = row["node"]
         if sort == 0:
+            kept.since[node] = row["t"]
             if kept.last is not None:
                 kept.before[node] = kept.last
         elif sort == 1:
@@ -104,7 +116,7 @@ def _of_group(
                 kept.last = row
             if node not in kept.by or kept.by[node]["offset"] < row["offset"]:
                 kept.by[node] = row
-        elif (known := kept.known_to(node)) is not None:
+        elif (known := kept.known_to(node, row["invoke_t"], late=arm in late)) is not None:
             outcome.saw(row["arm"], row["trial"], RAISED)
             if row["offset"] < known["offset"] and _came_before(asked.get(row["offset"]), known):
                 yield _finding(row, known)

@@ -12,7 +12,13 @@ from harness.settings import Settings, SettingsError
 from harness.sut import kafka_jars, registry
 from harness.sut.kafka_jars import libs_dir, pom, release_of
 from harness.sut.kafka_versions import Mode, UnknownVersion, Version, parse_version
-from harness.sut.protocol import HasOldReleases, Planes, UnknownSystem, limits_of
+from harness.sut.protocol import (
+    HasOldReleases,
+    KnowsItsCoordinators,
+    Planes,
+    UnknownSystem,
+    limits_of,
+)
 from harness.trial import Arm
 from nodes.properties import parse_properties
 from tests.harness.sut.test_systems import layout
@@ -130,6 +136,16 @@ def test_who_refuses_a_wrong_config_as_a_wrong_request(release: str, mixes: bool
     sut = registry.get(f"kafka-zk@{release}")
     assert isinstance(sut, HasOldReleases)
     assert sut.mixes_config_errors is mixes
+
+
+@pytest.mark.parametrize(
+    ("name", "late"), [("kafka-kraft@3.9.2", False), ("kafka-kraft@4.0.0", True)]
+)
+def test_whose_new_coordinators_tell_positions_late(name: str, late: bool) -> None:
+    sut = registry.get(name)
+    assert isinstance(sut, KnowsItsCoordinators)
+    assert sut.positions_told_late is late
+    assert not isinstance(registry.get("dualplane"), KnowsItsCoordinators)
 
 
 def test_without_a_release_a_system_is_what_it_was() -> None:

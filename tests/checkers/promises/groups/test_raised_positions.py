@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
-from checkers.promises.groups.raised_positions import RAISED, raised_positions
+from checkers.promises.groups.raised_positions import LATE, RAISED, raised_positions
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging, ruled
 
@@ -97,3 +97,30 @@ def test_what_was_kept_is_told(name: str) -> Asks:
     found = yield told
     assert found.counts == ({RULE: lost} if lost else {})
     assert found.evidence[told.arm, 0, RAISED] == asked
+
+
+@pytest.mark.parametrize(
+    ("t", "late", "lost"),
+    [(LED + 900, True, 0), (LED + 900, False, 1), (LED + 3_100, True, 1)],
+)
+@judging(ruled(raised_positions))
+def test_a_new_coordinator_may_know_later_where_it_answers_what_is_committed(
+    t: float, late: bool, lost: int
+) -> Asks:
+    told = story()
+    facts = {**told.run["arms"][told.arm], LATE: late}
+    told.run = {**told.run, "arms": {**told.run["arms"], told.arm: facts}}
+    step(told, t, "see", 6, node=2)
+    found = yield told
+    assert found.counts == ({RULE: lost} if lost else {})
+
+
+@judging(ruled(raised_positions))
+def test_what_it_kept_itself_it_knows_at_once() -> Asks:
+    told = story()
+    facts = {**told.run["arms"][told.arm], LATE: True}
+    told.run = {**told.run, "arms": {**told.run["arms"], told.arm: facts}}
+    step(told, LED + 300, "raise", 8, node=2)
+    step(told, LED + 500, "see", 7, node=2)
+    found = yield told
+    assert found.counts == {RULE: 1}
