@@ -126,7 +126,7 @@ WITHOUT_DEFAULTS = (
     *("reassign-called-off", "moved-while-asking"),
     *("empty-epoch", "forgotten-expansion", "outlived-answer", "broker-config"),
     *("recreate-topic", "stopped-ahead", "unready-preferred", "joint-death"),
-    *("uneven-failover", "lagged-move", "grow-topic", "alter-topic"),
+    *("uneven-failover", "lagged-move", "grow-topic", "alter-topic", "unheard-news"),
 )
 
 
