@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 Row = Mapping[str, Any]
+_FAILED: Final = -1
+"""UNKNOWN_SERVER_ERROR."""
 
 
 def judge_applied(history: History, outcome: Outcome) -> None:
@@ -58,7 +60,9 @@ def _applied_though_refused(history: History) -> DataFrame:
         )
         .drop("p")
     )
-    bad = F.coalesce(F.col("error"), F.lit(0)) != 0
+    # Who fails while it handles a request (KafkaApis.handleError) may have done a part of it; that
+    # it failed is another rule's (`failures`).
+    bad = ~F.coalesce(F.col("error"), F.lit(0)).isin(0, _FAILED)
     bad = bad | (F.coalesce(F.col("p_error"), F.lit(0)).isin(11, 74))
     changes = _traced_changes(history)
     join = (

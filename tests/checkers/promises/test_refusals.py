@@ -36,6 +36,15 @@ def test_refused_but_applied(story: Any) -> Asks:
 
 
 @judging(check)
+def test_who_fails_half_way_has_not_refused(story: Any) -> Asks:
+    """Its session was over, so that it could not read what a log is to be like, after another."""
+    story.handled(200, 1, error=-1, partitions=states(1, -1))
+    change = {"node": 1, "leader": 2, "leader_epoch": 1, "correlation_id": 200}
+    story.add("metadata_update", 198.5, **change)
+    assert "refused-but-applied" not in (yield answered(story)).counts
+
+
+@judging(check)
 def test_a_change_is_tied_to_its_request_within_the_errors(story: Any) -> Asks:
     """Of two requests with one number the accepted one explains the change, were it only near."""
     asked = {"api": "LEADER_AND_ISR", "correlation_id": 7, "error_ns": 2_000_000}

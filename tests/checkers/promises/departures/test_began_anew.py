@@ -103,6 +103,25 @@ def at_the_very_end() -> Zoo:
     return bounced(58_000)
 
 
+def succeeded(decides: float) -> Zoo:
+    """Another controller takes office, and then broker 1 registers anew."""
+    story = Zoo()
+    story.write(900, "controller", "removed", node=3)
+    story.write(1000, "controller", "created", node=2)
+    story.gone(1100, 1)
+    story.broker(1500, 1)
+    story.state(decides, 2, [2, 3], leader_epoch=2, partition_epoch=2)
+    return story
+
+
+def who_is_new_in_office_decides_later() -> Zoo:
+    return succeeded(10_900)
+
+
+def who_is_new_in_office_decides_too_late() -> Zoo:
+    return succeeded(11_100)
+
+
 STORIES: list[tuple[Callable[[], Zoo], bool, int]] = [
     (led_on, True, 1),
     (another_leads, False, 1),
@@ -111,6 +130,8 @@ STORIES: list[tuple[Callable[[], Zoo], bool, int]] = [
     (handed_over_before, False, 0),
     (decided_late, True, 1),
     (another_took_office, False, 0),
+    (who_is_new_in_office_decides_later, False, 1),
+    (who_is_new_in_office_decides_too_late, True, 1),
     (the_controller_was_stopped, False, 1),
     (and_went_on_without_a_word, True, 1),
     (a_fault_is_in_place, False, 1),
