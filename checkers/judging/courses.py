@@ -26,8 +26,8 @@ ON_THE_DRIVER: Final = 20_000
 """So many rows are brought to the driver at most."""
 Row = Mapping[str, Any]
 Judge = Callable[[list[Row], Outcome], Iterable[Finding]]
-"""Of the outcome it uses `saw` alone. It goes to Spark's workers when rows are many: it holds plain
-data, and no frame."""
+"""Of the outcome it uses `saw` and `excuse` alone. It goes to Spark's workers when rows are many:
+it holds plain data, and no frame."""
 Place = tuple[str, str, int]
 """Rule, arm and trial."""
 _Found = tuple[tuple[Any, ...], int, Finding]
@@ -39,11 +39,13 @@ class _Judged:
     """What some courses came to. ``firsts``: of each place those that come first."""
 
     evidence: Counter[tuple[str, int, str]] = field(default_factory=Counter)
+    excused: Counter[tuple[str, int, str, str, str]] = field(default_factory=Counter)
     counts: Counter[Place] = field(default_factory=Counter)
     firsts: dict[Place, list[_Found]] = field(default_factory=dict)
 
     def merge(self, other: _Judged) -> None:
         self.evidence.update(other.evidence)
+        self.excused.update(other.excused)
         self.counts.update(other.counts)
         for place, found in other.firsts.items():
             both = sorted([*self.firsts.get(place, ()), *found], key=lambda one: one[:2])
@@ -66,6 +68,7 @@ def in_courses(
         for part in on_workers(spread, lambda rows: _judged(rows, by, judge)):
             whole.merge(part)
     outcome.evidence.update(whole.evidence)
+    outcome.excused.update(whole.excused)
     more = {place: whole.counts[place] - len(found) for place, found in whole.firsts.items()}
     every = ((one, place) for place, found in whole.firsts.items() for one in found)
     for (_, _, finding), place in sorted(every, key=lambda each: each[0][:2]):
@@ -84,4 +87,5 @@ def _judged(rows: Iterable[Row], by: Sequence[str], judge: Judge) -> _Judged:
             if len(kept) < Finding.KEPT:
                 kept.append((key, number, finding))
         found.evidence.update(seen.evidence)
+        found.excused.update(seen.excused)
     return found

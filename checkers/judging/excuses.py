@@ -105,6 +105,15 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "hears of that",
         "ZooKeeper's leaders",
     ),
+    "has-begun": Excuse(
+        "a coordinator of groups had just begun to lead their partition; of its release (Kafka 4) "
+        "one answers what its followers are known to have",
+        "ZooKeeper's leaders, or the metadata log's, and the run's own record of the release",
+    ),
+    "given-away": Excuse(
+        "a deletion was refused late by who had coordinated the group, and may have been written",
+        "ZooKeeper's leaders, or the metadata log's: another led the group's partition meanwhile",
+    ),
     "unnamed": Excuse(
         "another broker, that had just begun or knew of fewer, told clients of no such leader: "
         "librdkafka sends again, unasked, what was under way there",

@@ -22,7 +22,7 @@ may keep them from it for as long), or its partition of ``__consumer_offsets`` w
 another (`MOVED_NS`), of which it need not have heard (seen on Apache Kafka 3.9.2). A commit of
 which nobody heard may come late. Who coordinates a group no more fails what it had written of it
 and what its followers had not (NOT_COORDINATOR; CoordinatorRuntime of Kafka 4): such a deletion may
-have been done.
+have been done, where another was committed as the leader meanwhile; excused, and counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NO_GROUP: Final = 69
 """GROUP_ID_NOT_FOUND."""
 _MS: Final = 1_000_000
 _SENT_AWAY: Final = (14, 16)
-"""COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR: nothing was done, but see `AT_ONCE_NS`."""
+"""COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR: nothing was done, but see `_given_away`."""
 AT_ONCE_NS: Final = 100 * _MS
 """Who says later than that that it does not coordinate the group, and did before, may have written
 it, and lost its partition as it waited for its followers."""
@@ -80,8 +80,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
     steps = steps.join(served, [*_BY, "node"], "left")
     late = F.col("t") - F.col("invoke_t") > AT_ONCE_NS
     written = (F.col("error") == _SENT_AWAY[1]) & (F.col("_served_t") <= F.col("invoke_t")) & late
-    not_done = F.col("error").isin(*_SENT_AWAY) & ~F.coalesce(written, F.lit(False))
-    sent_away = F.coalesce(not_done, F.lit(False))
+    sent_away = F.coalesce(F.col("error").isin(*_SENT_AWAY), F.lit(False))
     lives = steps.groupBy(*_BY).agg(
         F.min(F.when(commits & ok, F.col("t"))).alias("kept_t"),
         F.max(F.when(commits & ok, F.col("offset"))).alias("kept"),
@@ -89,6 +88,7 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
         F.max(F.when(commits, F.col("t") + F.col("keep_ms") * _MS)).alias("over_t"),
         F.count(F.when(commits & (F.col("type") == "info"), 1)).alias("vague"),
         F.min(F.when(deletes & ~sent_away, F.col("invoke_t"))).alias("tried_t"),
+        F.min(F.when(deletes & written, F.struct("invoke_t", "t", "node"))).alias("refused"),
         F.min(F.when(deletes & ok, F.col("t"))).alias("gone_t"),
         F.min_by("node", F.when(deletes & ok, F.col("t"))).alias("by"),
         F.min_by("step", F.when(deletes & ok, F.col("t"))).alias("how"),
@@ -109,11 +109,14 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
     def first(wrong: Column) -> Column:
         return F.min(F.when(wrong, F.struct("t", "node", "offset")))
 
-    found = told.groupBy(*_BY, "kept", "gone_t", "by", "how").agg(
+    surely = lost & F.expr("refused is null or t < refused.invoke_t")
+    found = told.groupBy(*_BY, "kept", "gone_t", "by", "how", "refused").agg(
         F.count(F.when(is_kept, 1)).alias("kept_n"),
         F.count(F.when(is_gone, 1)).alias("gone_n"),
         F.count(F.when(is_over, 1)).alias("over_n"),
         first(lost).alias(LOST),
+        F.count(F.when(lost, 1)).alias("lost_n"),
+        F.count(F.when(surely, 1)).alias("surely_n"),
         first(is_gone & tells).alias(BACK),
         first(is_over & tells).alias(STALE),
     )
@@ -128,9 +131,13 @@ def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[F
         if row[BACK] is not None:
             yield _finding(CLEARED if row["how"] == "clear" else BACK, row)
     outcome.saw(row["arm"], row["trial"], EXPIRED, row["over_n"])
-    for rule in (LOST, STALE):
-        if row[rule] is not None:
-            yield _finding(rule, row)
+    if row[LOST] is not None:
+        if row["surely_n"] or not _given_away(offices, row):
+            yield _finding(LOST, row)
+        else:
+            outcome.excuse(row["arm"], row["trial"], LOST, "given-away", of=ASKED, n=row["lost_n"])
+    if row[STALE] is not None:
+        yield _finding(STALE, row)
 
 
 def when_calm(history: History) -> DataFrame:
@@ -146,6 +153,17 @@ def when_calm(history: History) -> DataFrame:
     ]
     names = "looked_ns bigint, healed_t bigint, needed_ns bigint"
     return history.table(rows, f"arm string, trial int, {names}")
+
+
+def _given_away(offices: Offices, row: Row) -> bool:
+    """Whether another was committed as the leader of the group's partition while who refused the
+    deletion, late, may have waited for its followers."""
+    refused = row["refused"]
+    return refused is not None and any(
+        refused["invoke_t"] - MOVED_NS <= state.t <= refused["t"] + MOVED_NS
+        for state in offices.of(row["arm"], row["trial"], row["group"])
+        if state.row["leader"] != refused["node"]
+    )
 
 
 def was_replaced(offices: Offices, row: Row, by: int, gone_t: int) -> bool:

@@ -14,7 +14,8 @@ position: GroupMetadataManager lets go of the partition and then of its groups);
 asked for before the higher one was, and was answered later, or never, may have been kept after it.
 Where coordinators answer from what is committed as they know it (`LATE`: CoordinatorRuntime, of
 Apache Kafka since 4.0; members ask with require_stable, and wait), one that has just begun may know
-less for `_CAUGHT_UP_NS`, until its followers have fetched from it.
+less of what others kept, until its followers have fetched from it: for `_CAUGHT_UP_NS` after its
+leadership was committed that is excused, and counted.
 """
 
 from __future__ import annotations
@@ -52,13 +53,9 @@ class _Kept:
     last: Row | None = None
     by: dict[int, Row] = field(default_factory=dict)
     before: dict[int, Row] = field(default_factory=dict)
-    since: dict[int, int] = field(default_factory=dict)
 
-    def known_to(self, node: int, t: int, *, late: bool) -> Row | None:
-        """``late``: of what was kept before it began it may know later."""
-        begins = late and t < self.since.get(node, t) + _CAUGHT_UP_NS
-        before = None if begins else self.before.get(node)
-        known = [row for row in (self.by.get(node), before) if row is not None]
+    def known_to(self, node: int) -> Row | None:
+        known = [row for row in (self.by.get(node), self.before.get(node)) if row is not None]
         return max(known, key=lambda row: int(row["offset"]), default=None)
 
 
@@ -108,7 +105,6 @@ def _of_group(
     for _, sort, row in sorted(events, key=lambda event: event[:2]):
         node = row["node"]
         if sort == 0:
-            kept.since[node] = row["t"]
             if kept.last is not None:
                 kept.before[node] = kept.last
         elif sort == 1:
@@ -116,9 +112,14 @@ def _of_group(
                 kept.last = row
             if node not in kept.by or kept.by[node]["offset"] < row["offset"]:
                 kept.by[node] = row
-        elif (known := kept.known_to(node, row["invoke_t"], late=arm in late)) is not None:
+        elif (known := kept.known_to(node)) is not None:
             outcome.saw(row["arm"], row["trial"], RAISED)
             if row["offset"] < known["offset"] and _came_before(asked.get(row["offset"]), known):
+                own = kept.by.get(node)
+                knew = own is not None and row["offset"] < own["offset"]
+                if arm in late and not knew and _has_begun(states, row):
+                    outcome.excuse(arm, trial, LOST, "has-begun", of=RAISED)
+                    continue
                 yield _finding(row, known)
                 return
 
@@ -127,6 +128,17 @@ def _came_before(told: Row | None, known: Row) -> bool:
     """Whether what was told was certainly asked for, and answered, before the higher one; None: no
     position was told, or none that anybody asked for."""
     return told is None or (told["type"] != "info" and told["t"] < known["invoke_t"])
+
+
+def _has_begun(states: Sequence[State], row: Row) -> bool:
+    """Whether the row's broker was committed as the leader so shortly before it was asked."""
+    before: int | None = None
+    since_t: int | None = None
+    for state in states:
+        if state.t <= row["invoke_t"] and state.row["leader"] == row["node"] != before:
+            since_t = state.t
+        before = state.row["leader"]
+    return since_t is not None and row["invoke_t"] - since_t < _CAUGHT_UP_NS
 
 
 def _finding(row: Row, known: Row) -> Finding:

@@ -68,12 +68,36 @@ CASES = {
         ),
         LOST,
     ),
-    "no such group to delete, as who had it said so late": (
+    "no such group to delete, as who had it said so late, by its own word": (
         lambda s: (
             step(s, 12_000, "delete", type="fail", error=16, invoke_t=11_600),
             step(s, 13_000, "delete", type="fail", error=69, invoke_t=12_990),
         ),
+        LOST,
+    ),
+    "no such group to delete, as who lost it meanwhile said so late": (
+        lambda s: (
+            moved(s, 11_900, 1),
+            step(s, 12_000, "delete", type="fail", error=16, invoke_t=11_600),
+            step(s, 13_000, "delete", type="fail", error=69, invoke_t=12_990, node=2),
+        ),
         None,
+    ),
+    "no such group to delete, as who led on meanwhile said so late": (
+        lambda s: (
+            moved(s, 11_900, 3),
+            step(s, 12_000, "delete", type="fail", error=16, invoke_t=11_600),
+            step(s, 13_000, "delete", type="fail", error=69, invoke_t=12_990),
+        ),
+        LOST,
+    ),
+    "none any more, before that was asked for": (
+        lambda s: (
+            step(s, 11_500, "ask"),
+            moved(s, 11_900, 1),
+            step(s, 12_000, "delete", type="fail", error=16, invoke_t=11_600),
+        ),
+        LOST,
     ),
     "no such group to delete, as who never had it said so late": (
         lambda s: (
@@ -246,3 +270,12 @@ def test_a_position_is_kept_for_as_long_as_was_asked(name: str) -> Asks:
     assert [f.rule for f in outcome.findings] == ([] if rule is None else [rule])
     if rule == STALE:
         assert outcome.evidence[told.arm, 0, EXPIRED] == 1
+
+
+@judging(ruled(kept_groups))
+def test_what_a_deletion_that_was_refused_late_excuses_is_counted() -> Asks:
+    tell, _ = CASES["no such group to delete, as who lost it meanwhile said so late"]
+    told = story()
+    tell(told)
+    found = yield told
+    assert found.excused == {(told.arm, 0, LOST, "given-away", ASKED): 1}

@@ -113,6 +113,21 @@ def test_a_new_coordinator_may_know_later_where_it_answers_what_is_committed(
     step(told, t, "see", 6, node=2)
     found = yield told
     assert found.counts == ({RULE: lost} if lost else {})
+    excused = {(told.arm, 0, RULE, "has-begun", RAISED): 1} if late and not lost else {}
+    assert found.excused == excused
+
+
+@judging(ruled(raised_positions))
+def test_that_it_has_begun_anew_is_not_its_own_word() -> Asks:
+    told = story()
+    facts = {**told.run["arms"][told.arm], LATE: True}
+    told.run = {**told.run, "arms": {**told.run["arms"], told.arm: facts}}
+    leads(told, LED + 5_000, 2)
+    # Nor a commit of who leads already.
+    told.commit(LED + 5_000, 2, 1, topic=OFFSETS_TOPIC, partition=WHERE, partition_epoch=9)
+    step(told, LED + 5_100, "see", 6, node=2)
+    found = yield told
+    assert found.counts == {RULE: 1}
 
 
 @judging(ruled(raised_positions))
