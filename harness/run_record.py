@@ -28,6 +28,7 @@ from harness.sut.protocol import (
     HasOldReleases,
     IsDescribed,
     KnowsItsCoordinators,
+    LooksAfterLogs,
     RunsAlready,
     SystemUnderTest,
     limits_of,
@@ -81,6 +82,7 @@ def begun_record(
                 "stopping_may_join": isinstance(arm.sut, HasOldReleases)
                 and arm.sut.stopping_may_join,
                 "mixes_config_errors": _mixes_config_errors(arm.sut),
+                "first_look_ms": first_look_ms(scenario, settings, arm.sut),
                 "positions_told_late": _tells_positions_late(arm.sut),
                 "leaders_write_isr": isinstance(arm.sut, HasOldReleases)
                 and Capability.ALTER_PARTITION not in arm.sut.capabilities,
@@ -126,6 +128,14 @@ def lag_max_ms(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> 
         return None
     set_to = {**scenario.overrides, **settings.overrides}.get("replica.lag.time.max.ms")
     return int(set_to) if set_to else LAG_MAX_MS
+
+
+def first_look_ms(scenario: Scenario, settings: Settings, sut: SystemUnderTest) -> int | None:
+    """How long after its start a broker may first look after its logs; None: nobody says."""
+    if not isinstance(sut, LooksAfterLogs):
+        return None
+    set_to = {**scenario.overrides, **settings.overrides}.get("log.initial.task.delay.ms")
+    return max(sut.first_look_ms, int(set_to or 0))
 
 
 def _overrides(scenario: Scenario, arms: Sequence[Arm]) -> dict[str, str]:

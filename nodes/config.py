@@ -239,6 +239,7 @@ class BrokerConfig:
     log_retention_minutes: int | None = _int("log.retention.minutes", None, -1)
     log_retention_hours: int = _int("log.retention.hours", 168, -1)
     log_retention_check_interval_ms: int = _long("log.retention.check.interval.ms", 300000, 1)
+    log_initial_task_delay_ms: int = _long("log.initial.task.delay.ms", 30000)
     log_segment_delete_delay_ms: int = _long("log.segment.delete.delay.ms", 60000)
     log_roll_ms: int = _long("log.roll.ms", 604800000, 1)
     log_roll_hours: int = _int("log.roll.hours", 168, 1)

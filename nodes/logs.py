@@ -139,42 +139,53 @@ def upkeep(
     *,
     lets_go: bool = True,
 ) -> Iterator[tuple[str, Ticker]]:
-    """The threads that keep the logs, by name, not started. ``lets_go``: of what is beyond its
+    """The threads that keep the logs, by name, not started (LogManager.startup: what it does itself
+    begins after log.initial.task.delay.ms). ``lets_go``: of what is beyond its
     retention (else: a planted bug)."""
     never = _LONGEST_WAIT_MS
-    for name, interval_ms, task in (
+    first_ms = config.log_initial_task_delay_ms
+    cleaner_ms = config.log_cleaner_backoff_ms if config.log_cleaner_enable else never
+    expiration_ms = config.producer_id_expiration_check_interval_ms
+    tasks: tuple[tuple[str, int, int | None, Callable[[], object]], ...] = (
         (
             "kafka-log-retention",
             config.log_retention_check_interval_ms,
+            first_ms,
             lambda: logs.cleanup(high_watermark_of if lets_go else lambda _tp: None),
-        ),
-        (
-            "PeriodicProducerExpirationCheck",
-            config.producer_id_expiration_check_interval_ms,
-            lambda: logs.expire_producers(config.producer_id_expiration_ms),
         ),
         (
             "kafka-recovery-point-checkpoint",
             config.log_flush_offset_checkpoint_interval_ms,
+            first_ms,
             logs.checkpoint_recovery_points,
         ),
         (
             "kafka-log-start-offset-checkpoint",
             config.log_flush_start_offset_checkpoint_interval_ms,
+            first_ms,
             logs.checkpoint_log_starts,
-        ),
-        (
-            "kafka-log-cleaner-thread-0",
-            config.log_cleaner_backoff_ms if config.log_cleaner_enable else never,
-            lambda: logs.clean_logs(high_watermark_of),
         ),
         (
             "kafka-log-flusher",
             config.log_flush_scheduler_interval_ms,
+            first_ms,
             logs.flush_dirty_logs,
         ),
-    ):
-        yield name, Ticker(name, min(interval_ms, never), task)  # type: ignore[arg-type]
+        (
+            "PeriodicProducerExpirationCheck",
+            expiration_ms,
+            None,
+            lambda: logs.expire_producers(config.producer_id_expiration_ms),
+        ),
+        (
+            "kafka-log-cleaner-thread-0",
+            cleaner_ms,
+            None,
+            lambda: logs.clean_logs(high_watermark_of),
+        ),
+    )
+    for name, interval_ms, first, task in tasks:
+        yield name, Ticker(name, min(interval_ms, never), task, first)  # type: ignore[arg-type]
 
 
 def _wall_ms() -> int:

@@ -13,11 +13,12 @@ that set one of the two themselves:
   a record was acknowledged there that was appended less than ``retention.ms`` ago, and the log
   begins behind it.
 
-Lawful, and looks similar: a broker looks for the first time `FIRST_LOOK_NS` after it began
-(LogManager.InitialTaskDelayMs), and every so often after that; what is not committed stays; the
-segment that is written to goes by its age, but not when it is empty; records that somebody has
-deleted (DeleteRecords) are gone, whatever is left; where both limits are set, either of them takes.
-A segment goes as a whole: nobody is owed what lies in one whose latest record is too old.
+Lawful, and looks similar: a broker looks for the first time some seconds after it began
+(log.initial.task.delay.ms; `FIRST_LOOK` in run.json), and every so often after that; what is not
+committed stays; the segment that is written to goes by its age, but not when it is empty; records
+that somebody has deleted (DeleteRecords) are gone, whatever is left; where both limits are set,
+either of them takes. A segment goes as a whole: nobody is owed what lies in one whose latest record
+is too old.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
 
 LOGS: Final = "logs of topics whose retention bites"
 TAKEN: Final = "logs that lost their beginning to retention"
-FIRST_LOOK_NS: Final = 30_000_000_000
+FIRST_LOOK: Final = "first_look_ms"
+"""In run.json, of an arm: how long after its start a broker may first look after its logs."""
+FIRST_LOOK_MS: Final = 30_000
+"""Where nobody says: Kafka's default (LogManager.InitialTaskDelayMs before 3.8)."""
 SLACK_NS: Final = 5_000_000_000
 """Beyond that, and beyond an interval of a second, on a busy machine."""
 SLACK_MS: Final = 5_000
@@ -81,7 +85,9 @@ def _has_looked(history: History, row: Row) -> bool:
     of = runs(history).get((row["arm"], row["trial"], row["node"]), [])
     began = [t for t, up in of if t <= row["t"]]
     running = bool(of) and [up for t, up in of if t <= row["t"]][-1:] == [True]
-    return running and row["t"] - began[-1] >= FIRST_LOOK_NS + SLACK_NS
+    told = history.run.arms.get(row["arm"], {}).get(FIRST_LOOK)
+    first_look_ms = FIRST_LOOK_MS if told is None else told
+    return running and row["t"] - began[-1] >= first_look_ms * 1_000_000 + SLACK_NS
 
 
 def _too_long(history: History, row: Row, facts: TopicFacts, end: Row) -> Iterator[tuple[str, str]]:

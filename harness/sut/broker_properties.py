@@ -21,6 +21,8 @@ LISTENER_NAMES: Final[Mapping[Link, str]] = {
 }
 
 LAG_MAX_MS: Final = 30_000
+FIRST_LOOK_MS: Final = 1_000
+"""How soon a broker that began looks after its logs, where it can be told (Kafka since 3.8)."""
 """Kafka's default since 2.5 (KIP-537), in every release."""
 
 
@@ -48,6 +50,7 @@ def broker_properties(layout: NodeLayout, planes: Planes) -> dict[str, str]:
         "offsets.topic.replication.factor": str(min(3, len(layout.nodes))),
         "log.index.size.max.bytes": "1048576",  # preallocated, twice a segment
         # By default nobody looks after logs while a run lasts.
+        "log.initial.task.delay.ms": str(FIRST_LOOK_MS),
         "log.retention.check.interval.ms": "1000",
         "log.cleaner.backoff.ms": "1000",
         "log.cleaner.min.cleanable.ratio": "0.01",

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from faults.protocol import Capability, Link
 from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role, SetupError
-from harness.sut.broker_properties import broker_properties, render
+from harness.sut.broker_properties import FIRST_LOOK_MS, broker_properties, render
 from harness.sut.protocol import ClockTie, GaugesPage, NodeLayout, Planes, Ports, SupportLayout
 from harness.sut.trace_file import read_trace
 from nodes.config import CONFIGS
@@ -48,6 +48,7 @@ class DualPlaneServer:
     plane_modes: Final = frozenset(Planes)
     planted_bugs: Final = frozenset(MUTANTS)
     configs: Final = CONFIGS
+    first_look_ms: Final = FIRST_LOOK_MS
 
     def prepare(self, programs: Programs) -> None:
         _source_root()

@@ -36,6 +36,7 @@ from harness.sut.kafka_versions import (
     Mode,
     Version,
     advertises_controllers,
+    first_look_ms,
     has_small_segments,
     logs_with_log4j2,
     tells_positions_late,
@@ -76,6 +77,10 @@ class KafkaKraft:
     @property
     def positions_told_late(self) -> bool:
         return tells_positions_late(self.release.version)
+
+    @property
+    def first_look_ms(self) -> int:
+        return first_look_ms(self.release.version)
 
     def prepare(self, programs: Programs) -> None:
         find_jars(self.release, programs)

@@ -12,6 +12,7 @@ brought it. Nothing else compares version numbers.
     2.7          AlterPartition (KIP-497)
     2.8          the request log is JSON; the network client tells what it sends and is answered
     3.4          LeaderAndIsr 7, UpdateMetadata 8 and StopReplica 4, which our controller speaks
+    3.8          log.initial.task.delay.ms
     3.9          controllers among the advertised listeners (KIP-853)
     4.0          no ZooKeeper; log4j 2
 """
@@ -22,6 +23,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from harness.sut.broker_properties import FIRST_LOOK_MS
 
 _FORM: Final = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?\Z")
 Coordinates = tuple[str, str, str]
@@ -153,6 +156,12 @@ def tells_positions_late(version: Version) -> bool:
     """A new coordinator of a group tells what its high watermark covers: since 4.0 (KIP-848's
     CoordinatorRuntime; with require_stable it waits for what it has read beyond that)."""
     return version >= (4, 0, 0)
+
+
+def first_look_ms(version: Version) -> int:
+    """When a broker that began looks after its logs for the first time (LogManager): since 3.8 as
+    it is told by log.initial.task.delay.ms, half a minute before that."""
+    return FIRST_LOOK_MS if version >= (3, 8, 0) else 30_000
 
 
 def has_small_segments(version: Version) -> bool:

@@ -21,6 +21,7 @@ from harness.sut.kafka_logging import Detail, detail_of, log4j
 from harness.sut.kafka_versions import (
     Mode,
     Version,
+    first_look_ms,
     has_alter_partition,
     has_control_plane,
     has_request_log,
@@ -93,6 +94,10 @@ class KafkaZk:
     @property
     def mixes_config_errors(self) -> bool:
         return mixes_config_errors(self._version)
+
+    @property
+    def first_look_ms(self) -> int:
+        return first_look_ms(self._version)
 
     @property
     def settled_s(self) -> float:

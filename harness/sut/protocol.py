@@ -264,6 +264,16 @@ class HasOldReleases(Protocol):
 
 
 @runtime_checkable
+class LooksAfterLogs(Protocol):
+    """A system that can say when its brokers begin to look after their logs."""
+
+    @property
+    def first_look_ms(self) -> int:
+        """After a broker's start; with the configs of `harness.sut.broker_properties`."""
+        ...
+
+
+@runtime_checkable
 class KnowsItsCoordinators(Protocol):
     """A system that can say how a coordinator of groups answers. Of others nobody knows."""
 

@@ -10,10 +10,18 @@ log = logging.getLogger("kafka.utils.KafkaScheduler")
 
 
 class Ticker:
-    """Runs `task` every `interval_ms` until stopped; a failing run is logged and forgotten."""
+    """Runs `task` every `interval_ms` until stopped, for the first time after `first_ms` (default:
+    an interval); a failing run is logged and forgotten."""
 
-    def __init__(self, name: str, interval_ms: float, task: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        interval_ms: float,
+        task: Callable[[], None],
+        first_ms: float | None = None,
+    ) -> None:
         self._name = name
+        self._first_s = (interval_ms if first_ms is None else first_ms) / 1000
         self._interval_s = interval_ms / 1000
         self._task = task
         self._stopped = threading.Event()
@@ -28,7 +36,9 @@ class Ticker:
             self._thread.join(5)
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._interval_s):
+        wait_s = self._first_s
+        while not self._stopped.wait(wait_s):
+            wait_s = self._interval_s
             try:
                 self._task()
             except Exception:

@@ -145,11 +145,13 @@ def test_zookeeper_is_dialled_as_configured(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def tickers(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[float, Callable[[], None]]]:
-    made: dict[str, tuple[float, Callable[[], None]]] = {}
+def tickers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    made: dict[str, tuple[float, Callable[[], None], float | None]] = {}
 
-    def ticker(name: str, interval_ms: float, task: Callable[[], None]) -> Any:
-        made[name] = (interval_ms, task)
+    def ticker(
+        name: str, interval_ms: float, task: Callable[[], None], first_ms: float | None = None
+    ) -> Any:
+        made[name] = (interval_ms, task, first_ms)
         return SimpleNamespace(start=lambda: None, stop=lambda: made.pop(name))
 
     monkeypatch.setattr(logs, "Ticker", ticker)
@@ -171,6 +173,7 @@ def parts(done: list[str]) -> tuple[Any, Any]:
 
 def test_tasks_run_at_their_own_intervals(tickers: dict[str, Any]) -> None:
     given = config(
+        log_initial_task_delay_ms="1000",
         log_retention_check_interval_ms="1001",
         log_flush_offset_checkpoint_interval_ms="1002",
         log_flush_start_offset_checkpoint_interval_ms="1003",
@@ -184,16 +187,16 @@ def test_tasks_run_at_their_own_intervals(tickers: dict[str, Any]) -> None:
     assert done == ["replicas.startup"]
     done.clear()
     ran = {}
-    for name, (interval_ms, task) in list(tickers.items()):
+    for name, (interval_ms, task, first_ms) in list(tickers.items()):
         task()
-        ran[name] = (interval_ms, done.pop())
+        ran[name] = (first_ms, interval_ms, done.pop())
     assert ran == {
-        "kafka-log-retention": (1001, "logs.cleanup"),
-        "kafka-recovery-point-checkpoint": (1002, "logs.checkpoint_recovery_points"),
-        "kafka-log-start-offset-checkpoint": (1003, "logs.checkpoint_log_starts"),
-        "kafka-log-cleaner-thread-0": (1004, "logs.clean_logs"),
-        "kafka-log-flusher": (1005, "logs.flush_dirty_logs"),
-        "PeriodicProducerExpirationCheck": (1006, "logs.expire_producers"),
+        "kafka-log-retention": (1000, 1001, "logs.cleanup"),
+        "kafka-recovery-point-checkpoint": (1000, 1002, "logs.checkpoint_recovery_points"),
+        "kafka-log-start-offset-checkpoint": (1000, 1003, "logs.checkpoint_log_starts"),
+        "kafka-log-cleaner-thread-0": (None, 1004, "logs.clean_logs"),
+        "kafka-log-flusher": (1000, 1005, "logs.flush_dirty_logs"),
+        "PeriodicProducerExpirationCheck": (None, 1006, "logs.expire_producers"),
     }
     server.shutdown()
     assert tickers == {}

@@ -33,11 +33,14 @@ def log(
     leads: bool = True,
     deleted: int | None = None,
     acked: tuple[int, float] | None = None,
+    first_look_ms: int | None = None,
     **more: Any,
 ) -> Story:
     """The log of a leader that began at ``began`` (ms), as it was read. ``acked``: one record's
     offset and append time (ms). Clocks are one."""
     story = Story()
+    facts = {**story.run["arms"].get(ARM, {}), "first_look_ms": first_look_ms}
+    story.run["arms"] = {**story.run["arms"], ARM: facts}
     story.run["topics"] = {"t": {"configs": configs}}
     story.add("node_event", began, node=1, event="start")
     end = 100 + 10 * len(kept)
@@ -64,6 +67,8 @@ CASES: dict[str, tuple[Story, str | None]] = {
     "one that is written to": (log(segments(90_000)), None),
     "what is not committed stays": (log(FULL, committed=109), None),
     "its broker began a moment ago": (log(FULL, began=60_000), None),
+    "its broker looks soon": (log(FULL, began=60_000, first_look_ms=1_000), "kept-beyond-size"),
+    "and began just now": (log(FULL, began=85_000, first_look_ms=1_000), None),
     "a follower's": (log(FULL, leads=False), None),
     "without a limit": (log(FULL, {}), None),
     "a compacted topic": (log(FULL, {**BYTES, "cleanup.policy": "compact"}), None),

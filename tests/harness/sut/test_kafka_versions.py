@@ -15,6 +15,7 @@ from harness.sut.kafka_versions import Mode, UnknownVersion, Version, parse_vers
 from harness.sut.protocol import (
     HasOldReleases,
     KnowsItsCoordinators,
+    LooksAfterLogs,
     Planes,
     UnknownSystem,
     limits_of,
@@ -110,6 +111,22 @@ def test_where_logs_end_is_asked_of_who_knows(release: str, served: bool) -> Non
     limits = limits_of(registry.get(f"kafka-zk@{release}"))
     assert ("offset-reader" in limits.unserved) is not served
     assert ("offsets" in limits.unjudged, "log-starts" in limits.unjudged) == (not served,) * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "ms"),
+    [
+        ("kafka-zk@3.7.1", 30_000),
+        ("kafka-zk@3.8.0", 1_000),
+        ("kafka-kraft@3.7.1", 30_000),
+        ("kafka-kraft@4.0.0", 1_000),
+        ("dualplane", 1_000),
+    ],
+)
+def test_who_can_be_told_to_look_after_its_logs_at_once(name: str, ms: int) -> None:
+    sut = registry.get(name)
+    assert isinstance(sut, LooksAfterLogs)
+    assert sut.first_look_ms == ms
 
 
 @pytest.mark.parametrize(
