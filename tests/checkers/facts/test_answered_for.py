@@ -197,12 +197,16 @@ def test_one_time_counted_twice(spark: Any) -> None:
 UNTAKEN: dict[str, tuple[Edit, int]] = {
     "as it was": (lambda s: None, 0),
     "taken in later": (
-        lambda s: [row.update(t=501 * 10**6) for row in s.rows["metadata_update"]],
+        lambda s: [row.update(t=1_501 * 10**6) for row in s.rows["metadata_update"]],
         2,
+    ),
+    "and told of it a moment later": (
+        lambda s: [row.update(t=1_499 * 10**6) for row in s.rows["metadata_update"]],
+        0,
     ),
     "one was never taken in": (drop("metadata_update", lambda row: row["partition"] == 1), 1),
     "an epoch that never came": (change("metadata", 7, leader_epoch=4), 1),
-    "once sooner, once again": (change("metadata_update", 0, t=501 * 10**6), 0),
+    "once sooner, once again": (change("metadata_update", 0, t=1_501 * 10**6), 0),
     "by who numbers nothing": (
         lambda s: [row.update(seq=None, t=S) for row in s.rows["metadata_update"]],
         0,
