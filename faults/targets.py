@@ -6,6 +6,7 @@
     "successor:t-0"     the replica that comes after its leader in the order of the assignment
     "controller"        the active controller
     "not-controller"    a live broker that is not it, drawn from the seed
+    "other-leader"      such a broker that leads a partition, drawn from the seed
     "random"            a live broker, drawn from the seed
     "all"               every live broker
 
@@ -24,13 +25,13 @@ from faults.params import Params
 from faults.protocol import Context, FaultFailed, PartitionState, View
 
 _FORM = re.compile(
-    r"(-?\d+|all|random|controller|not-controller|(leader|follower|successor):(.+)-(\d+))\Z"
+    r"(-?\d+|all|random|controller|not-controller|other-leader|(leader|follower|successor):(.+)-(\d+))\Z"
 )
 PATIENCE_S = 5.0
 _POLL_S = 0.02
 ALLOWED = (
-    "a broker's number, all, random, controller, not-controller, leader:T-P, follower:T-P, "
-    "successor:T-P"
+    "a broker's number, all, random, controller, not-controller, other-leader, leader:T-P, "
+    "follower:T-P, successor:T-P"
 )
 
 
@@ -91,10 +92,14 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
         return sorted(view.live_brokers())
     if target == "random":
         return [_draw(sorted(view.live_brokers()), rng, target)]
-    if target in ("controller", "not-controller"):
+    if target in ("controller", "not-controller", "other-leader"):
         controller = view.controller()
+        others = [n for n in sorted(view.live_brokers()) if n != controller]
         if target == "not-controller":
-            return [_draw([n for n in sorted(view.live_brokers()) if n != controller], rng, target)]
+            return [_draw(others, rng, target)]
+        if target == "other-leader":
+            leaders = {state.leader for state in view.partitions()}
+            return [_draw([n for n in others if n in leaders], rng, target)]
         if controller is None:
             raise NotNow("target 'controller': there is none at the moment")
         return [controller]

@@ -14,7 +14,7 @@ went, and all that changes later, the controller hears only if it looks again wh
 watches anew (ZooKeeper's own client has the server compare: SetWatches). It stays away until others
 must lead in its place.
 
-Next a broker ends and begins anew while the controller looks away: all that it was told is gone,
+Next a broker that leads something ends and begins anew while the controller looks away: all that it was told is gone,
 and only its broker epoch says so (KIP-380).
 
 Last the link of a broker is down once more, while a partition of others changes its leader: nothing
@@ -112,7 +112,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             fault="unseen-bounce",
             at_ms=at_ms + 400 + GONE_MS + BACK_MS,
             duration_ms=0,
-            params={"target": "not-controller"},
+            params={"target": "other-leader"},
             after="gone",
         ),
         Entry(

@@ -31,6 +31,20 @@ def test_targets_mean_the_committed_state(cluster: Any) -> None:
         resolve(["controller"], cluster, rng)
 
 
+def test_another_leader_than_the_controller(cluster: Any) -> None:
+    rng = random.Random(0)
+    partitions = cluster.partitions()
+    for leaders in ({1, 3}, {3}):
+        cluster.partitions = lambda topic=None, leaders=leaders: [
+            replace(state, leader=leader)
+            for state, leader in zip(partitions, sorted(leaders), strict=False)
+        ]
+        assert {resolve(["other-leader"], cluster, rng)[0] for _ in range(20)} == {3}
+    cluster.partitions = lambda topic=None: [replace(state, leader=1) for state in partitions]
+    with pytest.raises(FaultFailed, match="no broker fits"):
+        resolve(["other-leader"], cluster, rng)
+
+
 def test_a_leader_that_is_just_being_replaced_is_waited_for(cluster: Any, ctx: Any) -> None:
     looks = 0
     partitions = cluster.partitions

@@ -468,6 +468,8 @@ def test_leaders_move_while_a_broker_hears_no_controller() -> None:
         *turns, blind, gone, bounce, news = plan.entries
         assert [e.fault for e in (bounce, news)] == ["unseen-bounce", "unheard-news"]
         assert (bounce.after, news.after) == (gone.id, bounce.id)
+        # Who leads nothing, as one that has just come back, is decided about in no way.
+        assert bounce.params == {"target": "other-leader"}
         assert (blind.fault, gone.fault) == ("link-down", "stop")
         assert blind.params == {"target": "controller", "link": "zookeeper"}
         # It goes unseen, and stays away for longer than it may be left in its places.
