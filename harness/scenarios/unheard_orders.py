@@ -14,8 +14,8 @@ went, and all that changes later, the controller hears only if it looks again wh
 watches anew (ZooKeeper's own client has the server compare: SetWatches). It stays away until others
 must lead in its place.
 
-Next a broker that leads something ends and begins anew while the controller looks away: all that it was told is gone,
-and only its broker epoch says so (KIP-380).
+Next a broker that leads something ends and begins anew while the controller looks away: all that it
+was told is gone, and only its broker epoch says so (KIP-380).
 
 Last the link of a broker is down once more, while a partition of others changes its leader: nothing
 that comes later would tell it of that.
