@@ -338,7 +338,7 @@ COMMITS: Final = (
         stands_for="KIP-107: the low watermark is the least of all live replicas' log starts",
         scenario="broker-restart",
         found_by="log-starts",
-        rule="start-went-back",
+        rule="deleted-alone",
         breaks={"low_watermark": _leaders_start},
     ),
     Mutant(

@@ -51,8 +51,8 @@ TOLD: Final = "metrics of planes beside a flood"
 SLACK: Final = 0.5
 _QUEUED: Final = 0.1
 """Of its places so many are taken, at the least; seen 0.6 and more."""
-_WAITED: Final = 0.02
-"""Of what a request of the flood takes half of them wait in the queue, at the least; seen 0.06 and
+_WAITED: Final = 0.01
+"""Of what a request of the flood takes half of them wait in the queue, at the least; seen 0.03 and
 more: where cores are short, whoever floods waits for one as well. What is not the queue's share is
 far less (a handler's work: 0.002), and so is a wrong unit."""
 _ALIKE: Final = 0.1

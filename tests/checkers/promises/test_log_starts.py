@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from checkers.promises.log_starts import TOLD, check
@@ -374,3 +376,49 @@ def losses(spark):
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_log_begins_later_only_where_somebody_had_it_shortened(losses, name):
     assert set(losses[name][0]) == LOSSES[name][1]
+
+
+def _stopped(
+    *,
+    node: int = 2,
+    ends: str = "resume",
+    asked: float = 15_100,
+    answered: float = 15_900,
+    before: int | None = None,
+    node_asked: int = 1,
+    isr: tuple[int, ...] = (1, 2),
+    configs: dict[str, str] | None = None,
+) -> Story:
+    """``node`` stands still from 15 s to 16 s, and a deletion up to 30 is answered meanwhile."""
+    story = Story()
+    story.run["topics"] = {"t": {"configs": configs or {}}}
+    for number in (1, 2):
+        lived(story, 0, number, "start")
+    story.commit(100, 1, 1, isr=list(isr))
+    if before is not None:
+        timed_out(story, 14_000, before, invoke_t=13_000)
+    lived(story, 15_000, node, "pause")
+    lived(story, 16_000, node, ends)
+    deleted(story, answered, 30, node=node_asked, invoke_t=asked)
+    return story
+
+
+ALONE: dict[str, tuple[Story, bool]] = {
+    "a replica stands still": (_stopped(), True),
+    "that had been asked for less": (_stopped(before=29), True),
+    "that had been asked for as much": (_stopped(before=30), False),
+    "asked for before it stood still": (_stopped(asked=14_900), False),
+    "answered when it went on": (_stopped(answered=16_001), False),
+    "it lost its registration": (_stopped(ends="unregistered"), False),
+    "it was not in sync": (_stopped(isr=(1,)), False),
+    "it is no replica": (_stopped(node=3), False),
+    "it answered itself, late": (_stopped(node_asked=2), False),
+    "its records go by age as well": (_stopped(configs={"retention.ms": "1"}), False),
+}
+
+
+def test_a_deletion_waits_for_a_replica_that_stands_still(spark: Any) -> None:
+    found = judged_together(spark, check, {name: story for name, (story, _) in ALONE.items()})
+    assert {name: rules.get("deleted-alone", 0) for name, (rules, _) in found.items()} == {
+        name: int(is_found) for name, (_, is_found) in ALONE.items()
+    }

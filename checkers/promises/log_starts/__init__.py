@@ -6,6 +6,8 @@ beginning, and nothing above what was asked for is touched.
 
 Violations:
 - ``deleted-too-little``: a deletion was answered with a lower low watermark than it had asked for;
+- ``deleted-alone``: a deletion was answered with success while a replica that was in sync and
+  registered stood still, and could not have done it (`deleted_alone`);
 - ``deleted-uncommitted``: a deletion was done beyond what was committed: beyond the end of the
   final log, or beyond an end that the same broker told later;
 - ``begins-beyond-end``: a broker told an end that is below a beginning that it had told before: it
@@ -58,6 +60,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.log_starts.deleted_alone import deleted_alone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,6 +121,9 @@ def check(history: History) -> Outcome:
     judged = told.where(f"asked_ms = {_EARLIEST}")
     little = done.where("low_watermark < offset").withColumn("_known", F.col("offset"))
     broken = _broken("deleted-too-little", little)
+    alone = deleted_alone(history, answered, partitions)
+    if alone is not None:
+        broken = broken.unionByName(_broken("deleted-alone", alone))
     broken = broken.unionByName(_broken("deleted-uncommitted", _uncommitted(history, every, done)))
     back = _after(judged, promised, bound).where("offset < _known")
     broken = broken.unionByName(
@@ -210,6 +216,8 @@ def _told_finding(rule: str, row: Row) -> Finding:
     says = {
         "deleted-too-little": "broker {node} answered that it had deleted {place} up to offset "
         "{known}, and its low watermark is below that",
+        "deleted-alone": "broker {node} answered that {place} is deleted up to offset {offset}, "
+        "while a replica in sync stood still that had been asked for {known} at most",
         "deleted-uncommitted": "broker {node} deleted {place} up to offset {offset}; no more than "
         "{known} was committed",
         "begins-beyond-end": "broker {node} told offset {offset} as the end of {place}, although "
@@ -393,6 +401,7 @@ PROMISE: Final = Promise(
     "UnifiedLog.maybeIncrementLogStartOffset",
     rules={
         "deleted-too-little": "A deletion that succeeded has deleted all that it was asked for.",
+        "deleted-alone": "A deletion succeeds when every live replica has done it.",
         "deleted-uncommitted": "Nothing is deleted that is not committed.",
         "begins-beyond-end": "A log begins within what is committed.",
         "start-went-back": "Below an answered low watermark no leader can be read any more.",
