@@ -41,8 +41,11 @@ def deleted_alone(
         return None
     spans = F.broadcast(history.table(rows, _SPANS))
     here = answered.where("type <> 'fail'").join(spans, [*TP])
-    before = here.where("invoke_t <= _from").groupBy(*TP, "_stopped", "_from")
-    before = before.agg(F.max(F.expr(_ASKED)).alias("_known"))
+    before = (
+        here.where("invoke_t <= _from")
+        .groupBy(*TP, "_stopped", "_from")
+        .agg(F.max(F.expr(_ASKED)).alias("_known"))
+    )
     meanwhile = here.where(
         "type = 'ok' and node <> _stopped and invoke_t > _from and t < _to and low_watermark > 0"
     )
@@ -56,8 +59,8 @@ def _stood_still(history: History, partitions: Collection[Key]) -> Iterator[dict
     events: dict[tuple[str, int, int], list[tuple[int, str]]] = {}
     for row in history.rows("node_event"):
         if row["node"] is not None:
-            key = (row["arm"], row["trial"], row["node"])
-            events.setdefault(key, []).append((row["t"], row["event"]))
+            of = events.setdefault((row["arm"], row["trial"], row["node"]), [])
+            of.append((row["t"], row["event"]))
     led = leadership(history)
     for (arm, trial, node), of in events.items():
         for (from_t, event), (to_t, following) in pairwise(sorted(of)):
