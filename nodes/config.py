@@ -196,6 +196,9 @@ class BrokerConfig:
     max_connections_per_ip: int = _int("max.connections.per.ip", _INT_MAX)
     connections_max_idle_ms: int = _long("connections.max.idle.ms", 600000, -1)
     connections_max_reauth_ms: int = _long("connections.max.reauth.ms", 0)
+    connection_failed_authentication_delay_ms: int = _int(
+        "connection.failed.authentication.delay.ms", 100
+    )
     request_timeout_ms: int = _int("request.timeout.ms", 30000, 1)
     controller_socket_timeout_ms: int = _int("controller.socket.timeout.ms", 30000, 1)
 
@@ -409,6 +412,12 @@ def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
         raise ConfigError("zookeeper.connect", "is required", "host:port[,host:port...][/chroot]")
     if "process.roles" in given:
         raise ConfigError("process.roles", "this broker runs with ZooKeeper only", "leave it unset")
+    if trim(given.get("controller.listener.names", "")).strip(","):
+        raise ConfigError(
+            "controller.listener.names",
+            "is KRaft's, and this broker runs with ZooKeeper only",
+            "leave it unset; a control plane is named by control.plane.listener.name",
+        )
     if values["zookeeper_connection_timeout_ms"] is None:
         values["zookeeper_connection_timeout_ms"] = values["zookeeper_session_timeout_ms"]
     if "log.dirs" not in given:
@@ -437,6 +446,16 @@ def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
             "queued.max.request.bytes",
             f"{pool} is smaller than socket.request.max.bytes",
             f"at most 0 (off), or at least {frame}",
+        )
+    delay_ms, idle_ms = (
+        values["connection_failed_authentication_delay_ms"],
+        values["connections_max_idle_ms"],
+    )
+    if 0 <= idle_ms <= delay_ms:
+        raise ConfigError(
+            "connections.max.idle.ms",
+            f"{idle_ms} is not larger than connection.failed.authentication.delay.ms",
+            f"-1 (never), or at least {delay_ms + 1}",
         )
     wait_ms = values["replica_fetch_wait_max_ms"]
     for bound in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):

@@ -291,7 +291,7 @@ def test_acceptors_are_blocked_by_a_blocked_network_thread(start: Start, plane: 
 def test_idle_connections_are_not_expired_ones(start: Start) -> None:
     """ExpiredConnectionsKilledCount counts sessions whose authentication ran out (there is none),
     not connections that idled too long."""
-    broker = start("dual", connections_max_idle_ms="100")
+    broker = start("dual", connections_max_idle_ms="101")
     for listener in ("CONTROLLER", "CLIENT"):
         client = broker.client("idle", listener)
         with pytest.raises((EOFError, ConnectionError)):

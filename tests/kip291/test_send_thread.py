@@ -129,6 +129,45 @@ def test_what_fails_after_the_answer_is_not_sent_again(
     assert carrier.pauses_s == []
 
 
+def test_a_request_is_never_given_up(
+    thread: Callable[..., Thread], listener: Callable[[], ControlListener]
+) -> None:
+    """However often its broker takes it in and does not answer; what waits behind it waits on."""
+    control = listener()
+    refusals = 60
+    control.answer_with = lambda _, frame: frame if len(control.received) > refusals else None
+    carrier = thread(control.port)
+    carrier.carry("first", leader_and_isr("t", 2, 0))
+    carrier.carry("second", update_metadata({}))
+    eventually(lambda: len(carrier.answers) == 2)
+    assert [name for name, _ in carrier.answers] == ["first", "second"]
+    tried = [r.api for r in control.received]
+    assert tried == [ApiKey.LEADER_AND_ISR] * (refusals + 1) + [ApiKey.UPDATE_METADATA]
+    assert carrier.pauses_s == [0.1] * refusals
+
+
+def test_all_that_is_queued_is_sent_in_its_order(
+    thread: Callable[..., Thread], listener: Callable[[], ControlListener]
+) -> None:
+    """LinkedBlockingQueue: without a bound, and nothing that is newer makes up for what is older
+    (a broker is told of each change, also of the ones that were overtaken)."""
+    control = listener()
+    control.flowing.clear()
+    carrier = thread(control.port)
+    for number in range(300):
+        entity = update_metadata({}) if number % 2 else leader_and_isr("t", 2, number)
+        carrier.carry(str(number), entity)
+    eventually(lambda: control.received and carrier.queue_size == 299)
+    control.flowing.set()
+    eventually(lambda: len(carrier.answers) == 300)
+    assert [name for name, _ in carrier.answers] == [str(number) for number in range(300)]
+    assert [r.api for r in control.received] == [
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.UPDATE_METADATA,
+    ] * 150
+    assert control.connections == 1
+
+
 @pytest.mark.parametrize("answered", [1, -1, 2**31 - 1, -(2**31)])
 def test_an_answer_to_another_request_is_none(
     thread: Callable[..., Thread], listener: Callable[[], ControlListener], answered: int

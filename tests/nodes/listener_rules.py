@@ -123,6 +123,8 @@ def draw_properties(choose: Choose) -> Properties:
     if control is not None:
         is_lower = choose((False, False, False, True))
         properties["control.plane.listener.name"] = control.lower() if is_lower else control
+    if choose((False, False, False, False, False, False, False, True)):
+        properties["controller.listener.names"] = choose(("", " ", ",", "CLIENT", ",CLIENT", "A,B"))
     if choose((True, False, False, False, False)):
         for name in LEGACY:
             values = _HOSTS[:4] if name.endswith("name") else (*_PORTS, "65536", "-1", "x")
@@ -170,6 +172,8 @@ class Ruling:
 def ruling(properties: Mapping[str, str]) -> Ruling:
     """Kafka 3.9's; raises `Refused`. Properties that came with Kafka 2.8 and before it ignores."""
     given = {name: _trim(value) for name, value in properties.items()}
+    if given.get("controller.listener.names", "").strip(","):
+        raise Refused("a listener of KRaft's controllers")
     protocols = _protocol_map(given.get("listener.security.protocol.map", DEFAULT_MAP))
     inter_broker = _inter_broker(given, protocols)
     listeners = _rows(given.get("listeners", "PLAINTEXT://:9092"), protocols)

@@ -19,6 +19,7 @@ from nodes.config import BrokerConfig, Endpoint
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
 from nodes.logs import log_defaults
+from nodes.trace import Trace
 from nodes.wire.apis import SUPPORTED
 
 
@@ -286,6 +287,37 @@ def test_where_metrics_are_not_served_no_file_says_that_they_are(tmp_path: Path)
     for _ in range(2):
         server._serve_metrics([tmp_path])
         assert [each.name for each in tmp_path.iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize("traces", [True, False])
+def test_the_last_word_of_what_was_used_is_the_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, traces: bool
+) -> None:
+    """It is told when the clock that told it until then stands still: one thread at a time."""
+    said: list[str] = []
+
+    def player(name: str, *methods: str) -> Any:
+        calls = {m: lambda m=m: said.append(f"{name}: {m}") for m in methods}
+        return SimpleNamespace(**calls)
+
+    def ticker(name: str, interval_ms: int, task: Callable[[], None]) -> Any:
+        said.append(f"{name} every {interval_ms} ms")
+        return player(name, "start", "stop")
+
+    monkeypatch.setattr(broker, "Ticker", ticker)
+    monkeypatch.setattr(broker, "PlaneUse", lambda *_: player("use", "tell"))
+    monkeypatch.setattr(broker, "ChannelMetrics", lambda *_: player("queues", "tell"))
+    server = KafkaServer(config())
+    trace = Trace(tmp_path / "trace.jsonl" if traces else None, node=1)
+    server._tell_use(cast(Any, SimpleNamespace(served=dict)), trace)
+    began = ["plane-use every 1000 ms", "plane-use: start"]
+    began += ["channel-metrics every 250 ms", "channel-metrics: start"]
+    assert said == (began if traces else [])
+    said.clear()
+    server.shutdown()
+    ended = ["channel-metrics: stop", "queues: tell", "plane-use: stop", "use: tell"]
+    assert said == (ended if traces else [])
+    trace.close()
 
 
 # ---- the whole -----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def test_each_channel_is_read_by_its_mbeans(tmp_path: Path) -> None:
     for broker, size in ((2, 7), (10, 0)):
         metrics.gauge(f"{SIZE}{broker}", lambda size=size: size)  # type: ignore[misc]
         metrics.timer(f"{TIME}{broker}")
-    for queued_ms in (40.0, *range(1, 199), 1500.5):
+    for queued_ms in (40.0, *range(1, 1025), 1024.0, 1500.5):
         metrics.timer(f"{TIME}2").update(queued_ms)
     look.tell()
     metrics.remove(f"{TIME}2")  # a channel that is ending
@@ -35,10 +35,10 @@ def test_each_channel_is_read_by_its_mbeans(tmp_path: Path) -> None:
     assert all(problem_with(row) is None for row in rows)
     assert [(r["to"], r["from_t"], r["t"], r["size"], r["taken"]) for r in rows] == [
         (10, 100, 101, 0, 0),
-        (2, 102, 103, 7, 200),
+        (2, 102, 103, 7, 1027),
         (10, 104, 105, 0, 0),
     ]
-    assert (rows[1]["queue_time_p99_us"], rows[1]["queue_time_max_us"]) == (197_000, 1_500_500)
+    assert (rows[1]["queue_time_p99_us"], rows[1]["queue_time_max_us"]) == (1_016_000, 1_500_500)
 
 
 def test_all_of_the_reading_lies_between_the_two_times(tmp_path: Path) -> None:

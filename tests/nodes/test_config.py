@@ -195,6 +195,16 @@ def test_one_port_may_serve_both_address_families() -> None:
         ({"broker.id": "-1"}, "broker.id", "required"),
         ({"zookeeper.connect": ""}, "zookeeper.connect", "required"),
         ({"process.roles": "broker"}, "process.roles", "ZooKeeper"),
+        ({"controller.listener.names": "CLIENT"}, "controller.listener.names", "ZooKeeper"),
+        ({"connections.max.idle.ms": "100"}, "connections.max.idle.ms", "at least 101"),
+        (
+            {
+                "connections.max.idle.ms": "200",
+                "connection.failed.authentication.delay.ms": "200",
+            },
+            "connections.max.idle.ms",
+            "at least 201",
+        ),
     ],
 )
 def test_refusals_name_the_config_and_what_is_allowed(
@@ -330,6 +340,18 @@ def test_kraft_is_another_broker(roles: str) -> None:
     assert str(refused.value) == (
         "config 'process.roles': this broker runs with ZooKeeper only; allowed: leave it unset"
     )
+
+
+@pytest.mark.parametrize("names", ["", " ", ",", ",,"])
+def test_who_names_no_controllers_listener_is_welcome(names: str) -> None:
+    """Which KRaft calls by a name so like ``control.plane.listener.name``."""
+    assert make(**{"controller.listener.names": names}).control_plane_listener_name is None
+
+
+@pytest.mark.parametrize(("idle", "delay"), [("101", "100"), ("-1", "100"), ("1", "0")])
+def test_connections_may_idle_longer_than_who_was_refused_waits(idle: str, delay: str) -> None:
+    given = {"connections.max.idle.ms": idle, "connection.failed.authentication.delay.ms": delay}
+    assert make(**given).connections_max_idle_ms == int(idle)
 
 
 def test_advertised_ports_may_repeat() -> None:

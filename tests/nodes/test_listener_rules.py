@@ -87,6 +87,8 @@ KNOWN = [
     {**THREE, "control.plane.listener.name": "controller"},
     {**THREE, "control.plane.listener.name": ""},
     {**THREE, "control.plane.listener.name": " \t"},
+    {**THREE, "controller.listener.names": "CONTROLLER"},
+    {**THREE, "controller.listener.names": ","},
     {**THREE, "advertised.listeners": ""},
     {**THREE, "inter.broker.listener.name": ""},
     {**THREE, "inter.broker.listener.name": "replication"},

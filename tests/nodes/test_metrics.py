@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nodes.logs import mbean_value
-from nodes.metrics import Metrics, Rate, quantiles
+from nodes.metrics import RESERVOIR, Metrics, Rate, quantiles
 from nodes.metrics_server import MetricsServer, sanitise
 
 QUEUE = "kafka.controller:type=ControllerChannelManager,name=QueueSize,broker-id=3"
@@ -418,6 +418,16 @@ KINDS = {
     "histogram": lambda metrics, name: metrics.histogram(name).update(5.0),
     "timer": lambda metrics, name: metrics.timer(name).update(5.0),
 }
+
+
+@pytest.mark.parametrize("kind", ["timer", "histogram"])
+def test_all_are_counted_of_which_the_newest_are_kept(kind: str) -> None:
+    """RequestRateAndQueueTimeMs of a controller that has sent for days."""
+    metrics = Metrics()
+    for _ in range(RESERVOIR + 7):
+        KINDS[kind](metrics, "a:name=X")
+    assert metrics.attributes("a:name=X")["Count"] == RESERVOIR + 7
+    assert metrics.by_mbean()["a:name=X"]["Count"] == RESERVOIR + 7
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import logging
 import uuid
 from typing import Any
@@ -132,6 +134,19 @@ class TestUpdateMetadata:
         assert answer.error_code == error
         state = node.cache.partition_state("t", 0)
         assert state.leader_epoch == (0 if error else 5)
+
+    @pytest.mark.parametrize(
+        "changes", [{"controller_epoch": 0}, {"broker_epoch": 99}, {"broker_epoch": 100}]
+    )
+    def test_stale_news_of_brokers_is_none(self, node: Any, changes: dict[str, Any]) -> None:
+        """Also where nothing is said of partitions."""
+        node.lead("t")
+        before = set(node.cache.alive_brokers())
+        stale = changes.get("broker_epoch") != 100
+        answer = node.update_metadata([], live_brokers=[node.own_broker()], **changes)
+        assert bool(answer.error_code) == stale
+        assert before == {1, 2}
+        assert set(node.cache.alive_brokers()) == (before if stale else {1})
 
     def test_groups_forget_what_was_deleted(
         self, node: Any, topic_state: Any, monkeypatch: pytest.MonkeyPatch
@@ -278,6 +293,18 @@ class TestTrace:
         for row in rows:
             assert (row["receive_t"], row["enqueue_t"], row["dequeue_t"]) == (11, 22, 33)
             assert (row["controller_id"], row["controller_epoch"]) == (1, 1)
+
+    def test_the_own_epoch_is_the_one_it_was_held_against(
+        self, node: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The broker may have registered anew before its answer has left."""
+        own = itertools.count(100)
+        control = node.apis._handlers[ApiKey.STOP_REPLICA].__self__
+        later = dataclasses.replace(control._services, broker_epoch=lambda: next(own))
+        monkeypatch.setattr(control, "_services", later)
+        for epoch in (100, 101):
+            TestStopReplica.stop(node)
+            assert node.trace("control_request")[-1]["own_broker_epoch"] == epoch
 
     def test_it_is_the_listener_that_it_came_in_on(self, node: Any) -> None:
         TestStopReplica.stop(node, listener="CONTROLLER")

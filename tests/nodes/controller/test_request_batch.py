@@ -194,6 +194,18 @@ def test_what_update_metadata_says(cluster: Cluster) -> None:
     assert (tuple(state.replicas), tuple(state.offline_replicas)) == ((2, 3, 1), (3,))
 
 
+def test_brokers_that_came_or_went_are_news_without_any_partition(cluster: Cluster) -> None:
+    """KafkaController.onBrokerStartup: those that were there hear of the new ones and their
+    addresses before anything moves there."""
+    cluster.batch.add_update_metadata([1, 2], [])
+    cluster.batch.send()
+    for broker_id in (1, 2):
+        (request,) = cluster.channels.to(broker_id)
+        assert [b.id_ for b in request.live_brokers] == [1, 2, 3]
+        assert tuple(request.topic_states) == ()
+    assert cluster.channels.to(3) == []
+
+
 def test_what_stop_replica_says(cluster: Cluster) -> None:
     cluster.batch.add_stop_replica([2], T0, delete=False)
     cluster.batch.add_stop_replica([2], T1, delete=True)

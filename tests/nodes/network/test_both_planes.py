@@ -563,6 +563,45 @@ _SEGMENTS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("plane", ["data", "control"])
+def test_who_waits_behind_anothers_wait_for_room_waits_as_well(plane: Any, wire: Any) -> None:
+    """Two requests that one turn has read: while there is no room for the first, the second waits,
+    too, and this is RequestQueueTimeMs of both."""
+    waits: list[tuple[int, int]] = []
+
+    class Full(RequestChannel):
+        def put(self, request: Any) -> None:
+            began_ns = time.monotonic_ns()
+            while time.monotonic_ns() == began_ns:
+                pass  # no room yet
+            waits.append((request.receive_ns, time.monotonic_ns()))
+
+    processor = Processor(
+        0,
+        listener="L",
+        plane=plane,
+        channel=Full(1),
+        parse=parse,
+        quotas=ConnectionQuotas(1000, 1000, None),
+        max_request_bytes=100,
+        max_idle_ms=-1,
+    )
+    peers = []
+    for number in range(2):
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.send(wire.request(4, number))
+        processor._quotas.add("L", "h")
+        assert processor.offer(ours, "h", block=False)
+        peers.append(theirs)
+    processor._turn()
+    (_, put_ns), (received_ns, _) = waits
+    assert received_ns < put_ns
+    processor._close_all()
+    for peer in peers:
+        peer.close()
+
+
 def test_of_several_handlers_the_average_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """RequestHandlerAvgIdlePercent: each marks what it waited, divided by how many there are."""
     pool = RequestHandlerPool("data", RequestChannel(1), lambda _: None, 4)

@@ -379,6 +379,24 @@ def test_every_request_that_was_handled_is_counted(start: Any, wire: Any) -> Non
     assert processor.times.counts[0] == 4
 
 
+def test_requests_of_either_plane_are_counted_and_timed(start: Any, wire: Any) -> None:
+    """RequestMetrics are the broker's: one set for both planes, in which the control requests of a
+    broker with two planes are found where they are without."""
+    running = start(**DUAL)
+    for listener, api_key in (("CONTROL", 4), ("DATA", 3), ("CLIENT", 3)):
+        client = running.client(listener)
+        client.send(wire.request(api_key, 1))
+        client.answer()
+
+    def counted(api_key: int) -> tuple[float, float]:
+        found = running.metrics.by_mbean()
+        rate = found.get(f"{BEAN}RequestsPerSec,request={api_key},version=0", {})
+        times = found.get(f"{BEAN}TotalTimeMs,request={api_key}", {})
+        return rate.get("Count", 0), times.get("Count", 0)
+
+    wire.eventually(lambda: (counted(4), counted(3)) == ((1, 1), (2, 2)))
+
+
 def test_an_answer_that_nobody_is_there_for_is_counted(start: Any, wire: Any) -> None:
     late_ns = [0]
     running = start(lambda: time.monotonic_ns() + late_ns[0], connections_max_idle_ms="600000")
