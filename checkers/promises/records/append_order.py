@@ -100,6 +100,6 @@ def _newest(history: History, log: DataFrame, found: Sequence[Row]) -> dict[Key,
     kinds = "arm string, trial int, topic string, partition int, leader_epoch int, newest_ms bigint"
     table = history.table(({**row, **row["first"]} for row in found), kinds)
     same = log.join(F.broadcast(table), [*TP, "leader_epoch"])
-    same = same.where("append_time_ms = newest_ms").groupBy(*TP)
-    rows = same.agg(F.min("offset").alias("offset")).toArrow().to_pylist()
+    same = same.where("append_time_ms = newest_ms")
+    rows = same.groupBy(*TP).agg(F.min("offset").alias("offset")).toArrow().to_pylist()
     return {key_of(row): row["offset"] for row in rows}
