@@ -122,7 +122,8 @@ def _behind(history: History, healed: Mapping[tuple[str, int], int]) -> list[dic
     patient = given.join(F.broadcast(polls), ["arm", "trial", "reader"])
     patient = patient.where(f"_last_poll_t > _healed_t + {_A_WHILE_NS}")
     acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
-    acked = acked.select(*_TP, "offset", "value", "t").join(F.broadcast(patient), _TP)
+    # Few first: of what comes first Sail makes the table that the others are looked up in.
+    acked = F.broadcast(patient).join(acked.select(*_TP, "offset", "value", "t"), _TP)
     one, t = F.struct("offset", "value", "t"), F.col("t")
     beyond = F.col("offset") > F.col("_given")
     late = t < F.col("_last_poll_t") - _A_WHILE_NS
