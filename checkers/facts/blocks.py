@@ -18,14 +18,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from checkers.spark import local_frame
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _BITS: Final = 6
 BLOCK: Final = 1 << _BITS
 """As many as a long has bits."""
-FEW: Final = 200_000
-"""So many blocks are sent to all workers at most."""
+FEW: Final = 10_000
+"""So many blocks are brought to the driver, and sent to all workers, at most."""
 
 
 def block_of(number: str) -> Column:
@@ -40,14 +42,18 @@ def bit_of(number: str) -> Column:
     return F.expr(f"shiftleft(1L, int({number} & {BLOCK - 1}))")
 
 
-def chosen(rows: DataFrame, blocks: DataFrame, n: int, keys: Sequence[str]) -> DataFrame:
-    """The rows of ``n`` blocks, by ``keys``."""
+def chosen(rows: DataFrame, blocks: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The rows of some blocks, by ``keys``. A few lie in the plan as a table: engines look all rows
+    up in one of which they know how small it is, and move all rows about where they do not."""
     from pyspark.sql import functions as F
 
-    if not n:
-        return rows.where(F.lit(False))
     wanted = blocks.select(*keys)
-    return rows.join(F.broadcast(wanted) if n <= FEW else wanted, list(keys), "left_semi")
+    some = wanted.limit(FEW + 1).toArrow()
+    if not some.num_rows:
+        return rows.where(F.lit(False))
+    if some.num_rows <= FEW:
+        wanted = F.broadcast(local_frame(rows.sparkSession, some))
+    return rows.join(wanted, list(keys), "left_semi")
 
 
 def unlike(
@@ -55,6 +61,5 @@ def unlike(
 ) -> list[DataFrame]:
     """Of rows those whose block (``keys``, the last one of ``number``) is not ``alike``."""
     strange = blocks.where("not alike")
-    n = strange.count()
     own = [rows.withColumn(keys[-1], block_of(number)) for rows in frames]
-    return [chosen(rows, strange, n, keys) for rows in own]
+    return [chosen(rows, strange, keys) for rows in own]

@@ -7,8 +7,10 @@ healed may last for ever, also where it failed on the way.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.details import all_details
@@ -82,6 +84,18 @@ def faults(history: History) -> list[Fault]:
 def faults_of(history: History, trial: Trial) -> list[Fault]:
     """Those of one trial."""
     return _by_trial(history).get(trial, [])
+
+
+def faults_within(history: History, trial: Trial, from_t: int, to_t: int) -> list[Fault]:
+    """Those of one trial that were in place within a span (ns), without a look at all others."""
+
+    def make() -> tuple[list[int], list[int]]:
+        of = faults_of(history, trial)
+        return [f.from_t for f in of], list(accumulate((f.to_t for f in of), max))
+
+    begins, all_ended = history.memo(f"faults in order of time, {trial}", make)
+    near = slice(bisect_right(all_ended, from_t), bisect_left(begins, to_t))
+    return [fault for fault in faults_of(history, trial)[near] if fault.meets(from_t, to_t)]
 
 
 def _by_trial(history: History) -> dict[Trial, list[Fault]]:

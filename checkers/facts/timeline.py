@@ -116,7 +116,7 @@ class Timeline:
         fields = [f"{_own(name)} {_TYPES.get(name, 'int')}" for name in (*self.keys, _SLOT)]
         fields += [f"{FROM} bigint", f"{TO} bigint"]
         fields += [f"{name} {kind}" for name, kind in self.values.items()]
-        return history.table(list(self.listed()), ", ".join(fields))
+        return history.table(self.listed(), ", ".join(fields))
 
 
 def _number(t: Column, width: int) -> Column:

@@ -52,7 +52,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.faults import ASKING, faults_of
+from checkers.facts.faults import ASKING, faults_within
 from checkers.facts.office import elections, in_order, written
 from checkers.facts.registrations import absences
 from checkers.facts.timeline import FOREVER
@@ -129,10 +129,8 @@ class _Trial:
         """Whether no fault that may concern the broker (None: any) was in place in that span (ns),
         but such as only ask."""
         return not any(
-            (node is None or fault.concerns(node))
-            and fault.name not in ASKING
-            and fault.meets(from_t, to_t)
-            for fault in faults_of(self.history, self.key)
+            (node is None or fault.concerns(node)) and fault.name not in ASKING
+            for fault in faults_within(self.history, self.key, from_t, to_t)
         )
 
     def are_there(self, from_t: int, to_t: int, node: int | None = None) -> bool:
@@ -217,8 +215,7 @@ def _in_turn(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             fault.concerns(node)
             and fault.name not in (*ASKING, *_ORDERS)
             and not fault.name.startswith("flood")
-            and fault.meets(from_t - BEFORE_NS, to_t)
-            for fault in faults_of(trial.history, trial.key)
+            for fault in faults_within(trial.history, trial.key, from_t - BEFORE_NS, to_t)
         )
         return not disturbed and trial.are_there(from_t - BEFORE_NS, to_t, node)
 

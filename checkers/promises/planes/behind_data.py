@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.faults import ASKING, faults_of
+from checkers.facts.faults import ASKING, faults_within
 from checkers.facts.floods import Flood, floods
 from checkers.facts.timeline import FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
@@ -123,8 +123,8 @@ def disturbed(history: History, flood: Flood, *, whoever: bool = False) -> bool:
     that its leaderships are given to others is no reason for it to be slow."""
     own = {each.id for each in floods(history)}
     return any(
-        (whoever or flood.node in fault.nodes) and fault.meets(flood.from_t, flood.to_t)
-        for fault in faults_of(history, (flood.arm, flood.trial))
+        (whoever or flood.node in fault.nodes)
+        for fault in faults_within(history, (flood.arm, flood.trial), flood.from_t, flood.to_t)
         if fault.id not in own and fault.name not in ASKING
     )
 

@@ -71,7 +71,7 @@ def given_late(history: History, outcome: Outcome, known: Excuses) -> Iterator[t
         outcome.saw(row["arm"], row["trial"], AWAITED, row["own"] or 0)
     if not any(row["late"] for row in counts):
         return
-    late = awaited.where("_late").drop("n")
+    late = _with_first(awaited.where("_late").drop("n"), acked)
     between = "invoke_t > _acked_t and t < _t"
     polls = reads.select("arm", "trial", "process", "poll", "invoke_t", "t").distinct()
     polled = polls.join(F.broadcast(late), ["arm", "trial", "process"]).where(between)
@@ -92,21 +92,27 @@ def given_late(history: History, outcome: Outcome, known: Excuses) -> Iterator[t
 
 def _awaited(reads: DataFrame, acked: DataFrame, since: DataFrame) -> DataFrame:
     """Records (`TP`, process, offset) given at ``_t`` to who waited for them: the first of those
-    acknowledged from there on, in the calm, is ``_acked``, at ``_acked_t``; ``_own``: it was
-    acknowledged so itself."""
+    acknowledged from there on, in the calm, was so at ``_acked_t``; ``_own``: it was acknowledged
+    so itself."""
     given = reads.where("offset >= 0").groupBy(*TP, "process", "offset").agg(F.min("t").alias("_t"))
     in_order = Window.partitionBy(*TP, "process").orderBy("offset")
     given = given.withColumn("_before_t", F.lag("_t").over(in_order))
     given = given.join(F.broadcast(since), ["arm", "trial"]).where("_t > _since")
     given = given.join(acked, [*TP, "offset"], "left")
     own = F.col("_acked_t").isNotNull()
-    told = F.when(own, F.struct("_acked_t", F.col("offset").alias("_acked")))
     from_there = Window.partitionBy(*TP, "process").orderBy(F.desc("offset"))
-    first = F.min(told).over(from_there.rowsBetween(Window.unboundedPreceding, 0))
+    first = F.min("_acked_t").over(from_there.rowsBetween(Window.unboundedPreceding, 0))
     names = ["process", "offset", "_t", "_before_t", "_since"]
-    given = given.select(*TP, *names, own.alias("_own"), first.alias("_first"))
-    given = given.select("*", "_first.*").drop("_first")
+    given = given.select(*TP, *names, own.alias("_own"), first.alias("_acked_t"))
     return given.where("_before_t < _acked_t and (_own or _before_t > _since)")
+
+
+def _with_first(late: DataFrame, acked: DataFrame) -> DataFrame:
+    """With ``_acked``, the offset of what was acknowledged at ``_acked_t``."""
+    by = [*TP, "process", "offset", "_acked_t", "_t"]
+    known = acked.withColumnRenamed("offset", "_acked")
+    both = F.broadcast(late).join(known, [*TP, "_acked_t"]).where("_acked >= offset")
+    return both.groupBy(*by).agg(F.min("_acked").alias("_acked"))
 
 
 def _counted(awaited: DataFrame) -> DataFrame:

@@ -105,8 +105,9 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
 
 def _behind(history: History, healed: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
     """By partition and reader that went on polling: the last that it was given (``_given``, at
-    ``_given_t``), and of what was acknowledged the highest: before healing (``early``), long before
-    its last poll (``old``), and a while before it (``late``)."""
+    ``_given_t``); of what was acknowledged beyond that the highest: before healing (``early``),
+    long before its last poll (``old``), and a while before it (``late``); how much was acknowledged
+    by then at all (``owed``)."""
     table = history.table(
         [{"arm": a, "trial": t, "_healed_t": h} for (a, t), h in healed.items()],
         "arm string, trial int, _healed_t bigint",
@@ -121,12 +122,16 @@ def _behind(history: History, healed: Mapping[tuple[str, int], int]) -> list[dic
     patient = given.join(F.broadcast(polls), ["arm", "trial", "reader"])
     patient = patient.where(f"_last_poll_t > _healed_t + {_A_WHILE_NS}")
     acked = history.frame("produce").where("type = 'ok' and acks = -1 and offset >= 0")
-    acked = acked.select(*_TP, "offset", "value", "t").join(F.broadcast(patient), _TP)
+    # Few first: of what comes first Sail makes the table that the others are looked up in.
+    acked = F.broadcast(patient).join(acked.select(*_TP, "offset", "value", "t"), _TP)
     one, t = F.struct("offset", "value", "t"), F.col("t")
+    beyond = F.col("offset") > F.col("_given")
+    late = t < F.col("_last_poll_t") - _A_WHILE_NS
     found = acked.groupBy(*patient.columns).agg(
-        F.max(F.when(t < F.col("_healed_t"), one)).alias("early"),
-        F.max(F.when(t < F.col("_last_poll_t") - _LONG_ENOUGH_NS, one)).alias("old"),
-        F.max(F.when(t < F.col("_last_poll_t") - _A_WHILE_NS, one)).alias("late"),
+        F.max(F.when(beyond & (t < F.col("_healed_t")), one)).alias("early"),
+        F.max(F.when(beyond & (t < F.col("_last_poll_t") - _LONG_ENOUGH_NS), one)).alias("old"),
+        F.max(F.when(beyond & late, one)).alias("late"),
+        F.count(F.when(late, 1)).alias("owed"),
     )
     return list(found.toArrow().to_pylist())
 
@@ -137,10 +142,10 @@ def _without_any_last(rows: Iterable[Row]) -> set[tuple[str, int, str]]:
     found: dict[tuple[str, int, str], list[bool]] = {}
     for row in rows:
         late = row["late"]
-        if late is not None:
-            since_t = max(row["_given_t"], late["t"])
-            lacks = late["offset"] > row["_given"]
-            lacks = lacks and row["_last_poll_t"] - since_t > _DRAINED_NS
+        if row["owed"]:
+            lacks = late is not None and (
+                row["_last_poll_t"] - max(row["_given_t"], late["t"]) > _DRAINED_NS
+            )
             found.setdefault((row["arm"], row["trial"], row["reader"]), []).append(lacks)
     return {reader for reader, lacks in found.items() if len(lacks) > 1 and all(lacks)}
 
@@ -149,11 +154,11 @@ def _missed_in_the_end(row: Row, was_patient: bool) -> tuple[Row, bool] | None:
     """The record that should have come, and whether that is certain."""
     early, old, late = row["early"], row["old"], row["late"]
     still_ns = row["_last_poll_t"] - row["_given_t"]
-    if early is not None and early["offset"] > row["_given"]:
+    if early is not None:
         return early, was_patient and still_ns > _LONG_ENOUGH_NS
-    if old is not None and old["offset"] > row["_given"] and still_ns > _LONG_ENOUGH_NS:
+    if old is not None and still_ns > _LONG_ENOUGH_NS:
         return old, was_patient
-    if late is not None and late["offset"] > row["_given"] and still_ns > _A_WHILE_NS:
+    if late is not None and still_ns > _A_WHILE_NS:
         return late, False
     return None
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.details import all_details
-from checkers.facts.faults import ASKING, Fault, faults_of
+from checkers.facts.faults import ASKING, Fault, faults_within
 from checkers.facts.lives import runs, was_away
 from checkers.facts.trials import rows_of
 from checkers.judging.witness import Finding, Pick
@@ -86,9 +86,8 @@ def _troubled(history: History, row: dict[str, Any]) -> bool:
     ):
         return True
     return any(
-        fault.meets(from_t, to_t + 1)
-        for fault in faults_of(history, trial)
-        if fault.concerns(node) and not _spares(fault)
+        fault.concerns(node) and not _spares(fault)
+        for fault in faults_within(history, trial, from_t, to_t + 1)
     )
 
 

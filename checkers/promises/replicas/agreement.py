@@ -87,7 +87,7 @@ def _differences(history: History, outcome: Outcome) -> Iterator[Found]:
         unlike += row["unlike"]
     if unlike:
         rows = compared(history).where(must_agree()).withColumn("block", block_of("offset"))
-        own = chosen(rows, each.where(~alike), unlike, [*TP, "block"])
+        own = chosen(rows, each.where(~alike), [*TP, "block"])
         yield from _one_by_one(outcome, own)
 
 

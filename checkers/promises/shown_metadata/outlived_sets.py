@@ -18,13 +18,14 @@ when they have done with them (`checkers.facts.in_sync_writes`).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import with_forged
-from checkers.facts.faults import ASKING, Fault, faults_of
+from checkers.facts.faults import ASKING, Fault, faults_within
 from checkers.facts.in_sync_writes import leaders_write
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.office import elections, in_order
@@ -120,17 +121,30 @@ def _undisturbed(history: History, trial: Trial, from_t: int, to_t: int) -> int 
     """Since when (ns) in that span nothing keeps a controller from telling of it; None: for all of
     it something does."""
     calm_t = from_t - BEFORE_NS
-    known = elections(history).get(trial, [])
-    before = [one for one in known if one.t <= calm_t]
-    vacated = any(
-        (row["what"], row["step"]) == ("controller", "removed") and calm_t < row["t"] < to_t
-        for row in rows_of(history, "zk_write", trial)
-    )
-    if not before or vacated or any(calm_t < one.t < to_t for one in known):
+    controller, changed = _office(history, trial, calm_t)
+    if controller is None or changed < to_t:
         return None
-    over = [f.to_t for f in _felt(history, trial, from_t, to_t) if f.concerns(before[-1].node)]
+    over = [f.to_t for f in _felt(history, trial, from_t, to_t) if f.concerns(controller)]
     since_t = max(over, default=from_t)
     return since_t if since_t < to_t else None
+
+
+def _office(history: History, trial: Trial, t: int) -> tuple[int | None, int]:
+    """Who was controller at a moment (None: nobody yet), and when the office changed hands, or was
+    left, for the first time after it (ns)."""
+
+    def make() -> list[int]:
+        left = [
+            row["t"]
+            for row in rows_of(history, "zk_write", trial)
+            if (row["what"], row["step"]) == ("controller", "removed")
+        ]
+        return sorted([*left, *(one.t for one in elections(history).get(trial, []))])
+
+    changes: list[int] = history.memo(f"{RULE}: changes of office, {trial}", make)
+    before = [one for one in elections(history).get(trial, []) if one.t <= t]
+    after = changes[bisect_right(changes, t) :]
+    return (before[-1].node if before else None), min(after[:1], default=FOREVER)
 
 
 def _spared(history: History, trial: Trial, from_t: int, to_t: int) -> set[int]:
@@ -145,8 +159,4 @@ def _spared(history: History, trial: Trial, from_t: int, to_t: int) -> set[int]:
 
 
 def _felt(history: History, trial: Trial, from_t: int, to_t: int) -> list[Fault]:
-    return [
-        fault
-        for fault in faults_of(history, trial)
-        if fault.name not in ASKING and fault.meets(from_t, to_t)
-    ]
+    return [f for f in faults_within(history, trial, from_t, to_t) if f.name not in ASKING]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
-from checkers.facts.faults import Fault
+from checkers.facts.faults import Fault, faults_of, faults_within
 from checkers.facts.timeline import FOREVER
+from tests.checkers.conftest import Story
 
 
 def fault(*steps: tuple[int, str, list[int] | None]) -> Fault:
@@ -39,3 +41,20 @@ def test_it_meets_spans_that_share_more_than_an_edge_with_it() -> None:
     one = fault((10, "inject", [1]), (30, "healed", [1]))
     met = {(0, 10): False, (0, 11): True, (15, 20): True, (29, 50): True, (30, 50): False}
     assert {span: one.meets(*span) for span in met} == met
+
+
+def test_those_within_a_span_are_found_as_if_one_by_one(spark: Any) -> None:
+    rng, story = random.Random(7), Story()
+    for number in range(60):
+        begin = rng.randint(0, 500)
+        story.add("fault", begin, id=f"f{number}", fault="kill", phase="injected", nodes=[1])
+        if rng.random() < 0.95:  # else it may last for ever
+            end = begin + rng.choice([0, 1, 40, 300])
+            story.add("fault", end, id=f"f{number}", fault="kill", phase="healed", nodes=[1])
+    history, trial = story.history(spark), (story.arm, 0)
+    times = [row["t"] for row in history.rows("fault")]
+    for _ in range(200):
+        from_t, to_t = sorted(rng.choice(times) + rng.choice([-1, 0, 1]) for _ in range(2))
+        wanted = [one for one in faults_of(history, trial) if one.meets(from_t, to_t)]
+        assert faults_within(history, trial, from_t, to_t) == wanted
+    assert faults_within(history, ("another", 0), 0, FOREVER) == []
