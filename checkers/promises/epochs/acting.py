@@ -186,8 +186,9 @@ def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
             continue
         outcome.saw(*key[:2], IN_SYNC)
         own = (row["leader_epoch"], tuple(sorted(row["isr"])))
-        of = committed(history).get(key)
-        leads = of is None or row["node"] in of.leaders.get(row["leader_epoch"], {row["node"]})
+        states = committed(history).get(key)
+        led_by = {} if states is None else states.leaders
+        leads = row["node"] in led_by.get(row["leader_epoch"], {row["node"]})
         if own in held.get((key, row["partition_epoch"]), ()) and leads:
             continue
         if (key, row["node"]) in lied:
