@@ -1,6 +1,6 @@
 """Every partition's states one after the other, in each life of its topic.
 
-Two sources, by trial:
+Two sources, by trial (`from_log`, `from_copies`):
 
     ZooKeeper's own log (`zk_write`)   complete, ordered by zxid; lives begin where znodes were made
     what was watched or told           `leadership` rows that are proved (a watch; two copies of a
@@ -69,6 +69,25 @@ def from_log(history: History) -> set[Trial]:
         return {(row["arm"], row["trial"]) for row in history.rows("zk_write")}
 
     found: set[Trial] = history.memo("in ZooKeeper's log", make)
+    return found
+
+
+def from_copies(history: History) -> set[Trial]:
+    """The trials of which two copies, and more, of a metadata log tell, and nobody else: they hold
+    every state of every partition, and those that were replaced at the end of one copy besides."""
+
+    def make() -> set[Trial]:
+        tellers: dict[Trial, set[tuple[str, str]]] = {}
+        for row in history.rows("leadership"):
+            of = tellers.setdefault((row["arm"], row["trial"]), set())
+            of.add((row["source"], row["process"]))
+        return {
+            trial
+            for trial, of in tellers.items()
+            if len(of) > 1 and {source for source, _ in of} == {"controller"}
+        } - from_log(history)
+
+    found: set[Trial] = history.memo("in copies of a metadata log", make)
     return found
 
 

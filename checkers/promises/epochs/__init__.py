@@ -20,22 +20,29 @@ PartitionChangeBuilder):
   ZooKeeper; without, a reassignment may end in the very record in which a replica joins).
 
 Of each state: ``leader-not-in-sync`` (the leader is in its own in-sync set), ``isr-empty`` (never:
-the last member stays when it dies; without ZooKeeper KIP-966 lets it), ``not-a-replica`` (leader
+the last member stays when it dies; without ZooKeeper KIP-966 lets it), ``twice-in-sync`` (a member
+counts once towards min.insync.replicas), ``eligible-and-in-sync`` (KIP-966: eligible is who was in
+sync last, and is no more), ``not-a-replica`` (leader
 and in-sync set were assigned at some time), ``partition-made-twice`` (its znode was made twice in
 one life of the topic, which forgets every epoch). Of topics: ``topic-vanished`` (it is gone, and
-nobody had asked for its deletion), and of the run's own ``assigned-otherwise`` (it was made with
-other replicas, or in another order of preference, than were asked for).
+nobody had asked for its deletion; without ZooKeeper: it has another id), and of the run's own
+``assigned-otherwise`` (it was made with other replicas, or in another order of preference, than
+were asked for).
 
 What those do who act on decisions, brokers and clients, is judged in `acting`:
 ``led-by-another`` (a broker leads, or follows, in a leader epoch that was committed for another, or
-that ZooKeeper's own log never had), ``role-went-back`` (it takes up an older leader epoch than it
-had, in one life), ``cached-otherwise`` (its metadata took in a leader and leader epoch that were
-never committed together), ``in-sync-otherwise`` (a leader counts on an in-sync set that ZooKeeper's
-log does not have with its partition epoch), ``served-by-another`` (a client was served by a broker
+that ZooKeeper's own log, or the metadata log, never had), ``role-went-back`` (it takes up an older
+leader epoch than it had, in one life), ``cached-otherwise`` (its metadata took in a leader and
+leader epoch that were never committed together), ``in-sync-otherwise`` (a leader counts on an
+in-sync set that was not committed with its partition epoch, or who does not lead on one),
+``served-by-another`` (a client was served by a broker
 as the leader of an epoch that was committed for another, or by one that had not been committed as
 leader at all by then), ``acted-before-commit`` (`before_commit`). A forged
 LeaderAndIsr or UpdateMetadata, with a lie that Kafka cannot see, is the forger's doing, and
 counted.
+
+Who answers for a partition that another leads, once all is calm: `in_anothers_place`. What copies
+of a metadata log say of one state (``copies-differ``): `copies`.
 
 Whose turn it was to lead, and elections for nothing: `elections`. Of which a
 broker was never told (``election-untold``, ``in-sync-untold``), or of its own part too late
@@ -47,7 +54,8 @@ Of a black box (nobody can read what it committed) only ``two-leaders-in-epoch``
 ``served-by-another`` are judged, by what its brokers showed.
 
 Unknown: ZooKeeper's log lacks a write (a znode's version counts them), or does not have what a
-watch saw or what was there in the end.
+watch saw or what was there in the end; copies of a metadata log lack a state (partition epochs
+count them).
 
 Who decided, and whether it was in office, is `succession`'s.
 """
@@ -59,8 +67,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.committed import committed
-from checkers.facts.decisions import Decision, Life, from_log, lives
-from checkers.facts.leadership import SHOWN, Key, black_boxes, key_of
+from checkers.facts.decisions import Decision, Life, from_copies, from_log, lives
+from checkers.facts.leadership import SHOWN, Key, black_boxes, key_of, leadership
 from checkers.facts.office import in_order, in_zookeeper, written
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -68,8 +76,10 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.epochs.acting import ACKS, CACHED, IN_SYNC, ROLES, acting
 from checkers.promises.epochs.before_commit import DATED, before_commit
 from checkers.promises.epochs.called_off import CALLED_OFF, called_off
+from checkers.promises.epochs.copies import COPIED, copies
 from checkers.promises.epochs.denials import ASKED, denials
 from checkers.promises.epochs.elections import ELECTIONS, elections
+from checkers.promises.epochs.in_anothers_place import OTHERS, in_anothers_place
 from checkers.promises.epochs.moves import MOVED, moves
 from checkers.promises.epochs.told_elections import IN_ORDER, TOLD, told_elections
 
@@ -105,6 +115,9 @@ def check(history: History) -> Outcome:
         *called_off(history, outcome),
         *told_elections(history, outcome),
         *denials(history, outcome),
+        *in_anothers_place(history, outcome),
+        *copies(history, outcome),
+        *_made_anew(history),
     ):
         outcome.add(finding)
     for arm, trial, why in _lacking(history):
@@ -173,6 +186,12 @@ def _alone(state: Decision, *, zookeeper: bool) -> Broken:
     leader, isr = state.leader, state.isr
     if state.partition_epoch == 0 and state.leader_epoch:
         yield "leader-epoch-jumped", f"leader epoch {state.leader_epoch} in its first state"
+    twice = sorted({one for one in isr or () if (isr or ()).count(one) > 1})
+    if twice:
+        yield "twice-in-sync", f"in-sync set {list(isr or ())}, with {twice} more than once"
+    both = sorted(set(isr or ()) & set(state.elr))
+    if both:
+        yield "eligible-and-in-sync", f"{both} both in sync and eligible without being so"
     if isr is not None and not isr and zookeeper:
         yield "isr-empty", "an empty in-sync set"
     if leader is not None and leader >= 0 and isr is not None and leader not in isr:
@@ -293,8 +312,44 @@ def _vanished(history: History) -> Iterator[Finding]:
         )
 
 
+def _made_anew(history: History) -> Iterator[Finding]:
+    """Topics that have another id, without ZooKeeper, although the harness, whose every request is
+    told, had asked for no deletion, each once."""
+    asked: dict[tuple[str, int, str], int] = {}
+    telling: set[tuple[str, int]] = set()
+    for row in history.rows("admin_request"):
+        telling.add((row["arm"], row["trial"]))
+        if row["api"] == "DELETE_TOPICS":
+            topic = (row["arm"], row["trial"], row["about"])
+            asked[topic] = min(row["invoke_t"], asked.get(topic, row["invoke_t"]))
+    told: set[tuple[str, int, str]] = set()
+    for key, of in sorted(leadership(history).items()):
+        if key[:2] not in from_copies(history) & telling or key[:3] in told:
+            continue
+        late = [t for t in of.reborn_t if asked.get(key[:3], t) >= t]
+        if late:
+            told.add(key[:3])
+            of_topic = {"topic": key[2]}
+            yield Finding(
+                "topic-vanished",
+                f"topic {key[2]} has another id than before, and nobody had asked for its deletion",
+                *key[:2],
+                (
+                    Pick("leadership", of_topic, to_t=late[0] - 1, last=True, rows=1),
+                    Pick("leadership", of_topic, from_t=late[0], rows=1),
+                ),
+            )
+
+
 def _lacking(history: History) -> Iterator[tuple[str, int, str]]:
-    """Where ZooKeeper's own log cannot be whole."""
+    """Where ZooKeeper's own log, or what is known of a metadata log, cannot be whole."""
+    for key, of in sorted(lives(history).items()):
+        if key[:2] in from_copies(history):
+            for before, state in (pair for life in of for pair in pairwise(life)):
+                if state.partition_epoch > before.partition_epoch + 1:
+                    says = f"partition epoch {before.partition_epoch} to {state.partition_epoch}"
+                    yield *key[:2], f"the metadata log of {_name(key)} lacks states: {says}"
+                    break
     logged = from_log(history)
     held: dict[Key, set[tuple[Any, ...]]] = {}
     for key, of in sorted(lives(history).items()):
@@ -375,6 +430,9 @@ PROMISE: Final = Promise(
         "isr-grew-in-election": "Controllers add nobody to an in-sync set.",
         "leader-not-in-sync": "A leader is in its own in-sync set.",
         "isr-empty": "An in-sync set keeps its last member.",
+        "twice-in-sync": "An in-sync set has each member once.",
+        "eligible-and-in-sync": "Who is in sync is not called eligible besides (KIP-966).",
+        "copies-differ": "All copies of a metadata log say the same.",
         "not-a-replica": "Leaders and in-sync sets are assigned replicas.",
         "assigned-otherwise": "A topic is made with the replicas that were asked for.",
         "partition-made-twice": "A partition's state is made once in a topic's life.",
@@ -409,8 +467,13 @@ PROMISE: Final = Promise(
         TOLD: "by broker and request, of controllers that number what they send",
         IN_ORDER: "by broker, of controllers that number what they send",
         ASKED: "by clients that say whom they asked",
+        OTHERS: "by clients that say whom they asked",
+        COPIED: "of partitions, by each node that has one",
     },
-    unknown_when=("ZooKeeper's log lacks a write, or does not have what was seen there",),
+    unknown_when=(
+        "ZooKeeper's log lacks a write, or does not have what was seen there",
+        "copies of a metadata log lack a state",
+    ),
     blind=(
         "the election of a broker that was dead, but in sync",
         "brokers' dynamic configurations: unclean elections allowed for a whole broker",

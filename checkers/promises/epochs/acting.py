@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import deletion_steps
-from checkers.facts.committed import committed
-from checkers.facts.decisions import from_log, is_lost, lives
+from checkers.facts.committed import Committed, committed
+from checkers.facts.decisions import from_copies, from_log, is_lost, lives
 from checkers.facts.forgeries import taken_in
 from checkers.facts.leadership import TP, Key, key_of, leadership
 from checkers.judging.outcome import Outcome
@@ -57,7 +57,7 @@ def _roles(history: History, outcome: Outcome) -> Iterator[Finding]:
         leads = row["node"] if row["role"] == "leader" else row["leader"]
         epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
         leaders = of.leaders.get(epoch, set()) if of is not None else set()
-        told_all = key_of(row)[:2] in from_log(history) and epoch >= 0
+        told_all = _has_all(history, key_of(row), of) and epoch >= 0
         if leads is None or leads < 0 or (not leaders and not told_all):
             continue
         outcome.saw(row["arm"], row["trial"], ROLES)
@@ -137,11 +137,12 @@ def _caches(history: History, outcome: Outcome) -> Iterator[Finding]:
     known, lies = committed(history), _lies(history, "UPDATE_METADATA")
     for row in found.toArrow().to_pylist():
         of = known.get(key_of(row))
-        if of is None and key_of(row)[:2] not in from_log(history):
+        told_all = _has_all(history, key_of(row), of)
+        if of is None and not told_all:
             continue  # nothing was seen of that partition at all
         leaders = of.leaders.get(row["leader_epoch"], set()) if of is not None else set()
         outcome.saw(row["arm"], row["trial"], CACHED, row["n"])
-        if row["leader"] in leaders or (not leaders and key_of(row)[:2] not in from_log(history)):
+        if row["leader"] in leaders or (not leaders and not told_all):
             continue
         if (*key_of(row), row["node"], row["leader_epoch"]) in lies:
             excused = ("cached-otherwise", "forged")
@@ -162,21 +163,33 @@ def _caches(history: History, outcome: Outcome) -> Iterator[Finding]:
 
 
 def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
-    """What leaders say of their in-sync sets, against ZooKeeper's own log."""
+    """What leaders say of their in-sync sets, against ZooKeeper's own log, or the metadata log."""
     held: dict[tuple[Key, int], set[tuple[int, tuple[int, ...]]]] = {}
+    logged = from_log(history)
     for key, of in lives(history).items():
-        if key[:2] in from_log(history):
+        if key[:2] in logged:
             for state in (state for life in of for state in life):
                 sets = held.setdefault((key, state.partition_epoch), set())
                 sets.add((state.leader_epoch, tuple(sorted(state.isr or ()))))
-    lied, logged = _lied_to(history), from_log(history)
+    for key, known in committed(history).items():
+        if key[:2] in from_copies(history):
+            for epoch, isrs in known.isrs.items():
+                for isr, versions in isrs.items():
+                    for version in versions:
+                        if version is not None:
+                            held.setdefault((key, version), set()).add((epoch, isr))
+    there = logged | {key[:2] for key, _ in held}
+    lied = _lied_to(history)
     for row in history.rows("isr_change"):
         key = key_of(row)
-        if key[:2] not in logged or None in (row["topic"], row["partition_epoch"], row["isr"]):
+        if key[:2] not in there or None in (row["topic"], row["partition_epoch"], row["isr"]):
             continue
         outcome.saw(*key[:2], IN_SYNC)
         own = (row["leader_epoch"], tuple(sorted(row["isr"])))
-        if own in held.get((key, row["partition_epoch"]), ()):
+        states = committed(history).get(key)
+        led_by = {} if states is None else states.leaders
+        leads = row["node"] in led_by.get(row["leader_epoch"], {row["node"]})
+        if own in held.get((key, row["partition_epoch"]), ()) and leads:
             continue
         if (key, row["node"]) in lied:
             outcome.excuse(*key[:2], "in-sync-otherwise", "forged", of=IN_SYNC)
@@ -186,17 +199,27 @@ def _in_sync_sets(history: History, outcome: Outcome) -> Iterator[Finding]:
             outcome.unknown(*key[:2], f"{says} counts on")
             continue
         at = {**_at(row), "partition_epoch": row["partition_epoch"]}
+        in_zookeeper = key[:2] in logged
+        written = Pick("zk_write", {**at, "what": "state"}, rows=2)
         yield Finding(
             "in-sync-otherwise",
             f"node {row['node']} counts on in-sync set {row['isr']} of {_name(key)} with leader "
-            f"epoch {row['leader_epoch']} and partition epoch {row['partition_epoch']}; ZooKeeper "
-            "never held that",
+            f"epoch {row['leader_epoch']} and partition epoch {row['partition_epoch']}; "
+            f"{'ZooKeeper' if in_zookeeper else 'the metadata log'} "
+            f"{'never held that' if leads else 'has another leader there'}",
             *key[:2],
             (
-                Pick("zk_write", {**at, "what": "state"}, rows=2),
+                written if in_zookeeper else Pick("leadership", at, rows=2),
                 Pick("isr_change", {**at, "node": row["node"]}, from_t=row["t"], rows=1),
             ),
         )
+
+
+def _has_all(history: History, key: Key, of: Committed | None) -> bool:
+    """Whether every leader epoch of the partition is known: copies of a metadata log have all of
+    what they know."""
+    known = key[:2] in from_copies(history) and of is not None
+    return known or key[:2] in from_log(history)
 
 
 def _served(history: History, outcome: Outcome) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from checkers.facts.answers import deletion_steps
 from checkers.facts.calm import Debts
 from checkers.facts.committed import committed
-from checkers.facts.leadership import SHOWN, TP, key_of
+from checkers.facts.leadership import SHOWN, TP, Key, key_of
 from checkers.facts.timeline import FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -51,10 +51,12 @@ UNKNOWN_TOPIC_ID."""
 _UNTIL_LAST: Final = 2**62
 
 
-def denials(history: History, outcome: Outcome) -> Iterator[Finding]:
+def questions(history: History) -> DataFrame | None:
+    """What brokers were asked of partitions, each by itself, and how they answered: TP, node,
+    invoke_t, t, error, kind. Kept; None: nobody asked."""
     kinds = [kind for kind in _KINDS if history.has(kind)]
     if not kinds:
-        return
+        return None
     frames = [
         history.frame(kind)
         .where("node is not null and partition is not null and error is not null")
@@ -62,7 +64,13 @@ def denials(history: History, outcome: Outcome) -> Iterator[Finding]:
         for kind in kinds
     ]
     rows = functools.reduce(lambda one, other: one.unionAll(other), frames)
-    rows = history.keep("questions to leaders", lambda: rows)
+    return history.keep("questions to leaders", lambda: rows)
+
+
+def denials(history: History, outcome: Outcome) -> Iterator[Finding]:
+    rows = questions(history)
+    if rows is None:
+        return
     own, calm = list(_reigns(history)), list(_calm_reigns(history, rows))
     for spans, errors in ((own, (_NOT_LEADER,)), (calm, _UNREADY)):
         if spans:
@@ -118,8 +126,9 @@ def _reigns(history: History) -> Iterator[dict[str, Any]]:
         yield from over(place, _UNTIL_LAST)
 
 
-def _calm_reigns(history: History, rows: DataFrame) -> Iterator[dict[str, Any]]:
-    """Spans (ns) in which a broker leads by the last that was committed, once all is calm."""
+def calm_leaders(history: History, rows: DataFrame) -> Iterator[tuple[Key, int, int, Debts]]:
+    """Each partition with the leader that was committed last, when that was (ns), and who owes what
+    by the end of ``rows``. Not of topics that are being deleted, nor of black boxes."""
     last = rows.groupBy("arm", "trial").agg(F.max("t").alias("t")).toArrow().to_pylist()
     debts = Debts(history, {(row["arm"], row["trial"]): row["t"] for row in last})
     gone = deletion_steps(history)
@@ -128,9 +137,14 @@ def _calm_reigns(history: History, rows: DataFrame) -> Iterator[dict[str, Any]]:
         if state is None or state.row["source"] == SHOWN or key[:3] in gone:
             continue
         leader = state.row["leader"]
-        if leader is None or leader < 0:
-            continue
-        owed = debts.owed_from((*key[:2], leader), state.t)
+        if leader is not None and leader >= 0:
+            yield key, leader, state.t, debts
+
+
+def _calm_reigns(history: History, rows: DataFrame) -> Iterator[dict[str, Any]]:
+    """Spans (ns) in which a broker leads by the last that was committed, once all is calm."""
+    for key, leader, since_t, debts in calm_leaders(history, rows):
+        owed = debts.owed_from((*key[:2], leader), since_t)
         if owed is not None:
             place = dict(zip((*TP, "node"), (*key, leader), strict=True))
             yield {**place, FROM: owed, TO: _UNTIL_LAST}

@@ -22,8 +22,9 @@ Violations:
   record of a later epoch is; or, with the end, another epoch than the newest up to the one that was
   asked for of which it has records (a follower would keep what it has of one that nobody else has);
 - ``own-epoch-ends-otherwise``: a leader that is asked where its own leader epoch ends does not know
-  it, or tells an end that lies below a record that acks=all had acknowledged before: it has begun
-  that epoch before anybody can ask, and it goes on to the end of the log, wherever it is;
+  it, or tells an end that lies below a record that acks=all had acknowledged before, or behind one
+  that it took in only after it was asked: it has begun that epoch before anybody can ask, and it
+  goes on to the end of the log, wherever it is;
 - ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320), or
   anything, by a broker that had taken up a later one;
 - ``end-in-another-epoch``: told, with its end, an older leader epoch than the newest in which the
@@ -353,10 +354,15 @@ def _own_ends(history: History, outcome: Outcome) -> list[DataFrame]:
         outcome.saw(row["arm"], row["trial"], OWN, row["count"])
     unknown = own.where("leader_epoch != asked_epoch or offset < 0")
     known = own.where("leader_epoch = asked_epoch and offset >= 0")
-    early = _before_acked(history, known, history.keep("offsets' log", lambda: _log(history)))
+    log = history.keep("offsets' log", lambda: _log(history))
+    early = _before_acked(history, known, log)
+    # Its last record by that answer is one that it took in later, in that same leader epoch.
+    end, in_it = (F.col("offset") + 1).alias("offset"), F.col("leader_epoch").alias("_in")
+    last = log.select(*_TP, end, in_it, "there_t", F.col("offset").alias("known"))
+    far = known.join(last, [*_TP, "offset"]).where("_in = leader_epoch and t < there_t")
     return [
         _broken("own-epoch-ends-otherwise", rows, of, OWN)
-        for rows, of in ((unknown, F.lit(-1)), (early, F.col("known")))
+        for rows, of in ((unknown, F.lit(-1)), (early, F.col("known")), (far, F.col("known")))
     ]
 
 
@@ -400,7 +406,8 @@ _SAYS: Final = {
     "epoch-ends-otherwise": "{told} as the end of leader epoch {asked}, or of another than the "
     "newest up to that one; the first record of a later one is at {known}",
     "own-epoch-ends-otherwise": "{told} as the end of its own leader epoch {asked}; it is to know "
-    "that epoch, and to end behind what acks=all had been promised ({known})",
+    "that epoch, and to end behind what acks=all had been promised, and before what came later "
+    "({known})",
     "fetch-fence-ignored": "broker {node} served a read of {place} to one who believed in leader "
     "epoch {asked}; it had told of epoch {known} before",
     "fetch-unheard-served": "broker {node} served a read of {place} to one who believed in leader "

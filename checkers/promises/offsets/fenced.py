@@ -6,8 +6,9 @@ has not heard of yet (UNKNOWN_LEADER_EPOCH). Clients do opposite things then: th
 metadata, or ask that broker again.
 
 - ``fenced-for-nothing``: told that its leader epoch is of the past, and no later one was committed;
+  or by who told none, and is to be asked for none;
 - ``called-unknown``: told that its leader epoch is not known yet, by a broker that had taken up a
-  role in that one, or in a later one, before it was asked;
+  role in that one, or in a later one, before it was asked; or by who told none;
 - ``fence-ignored``, ``fetch-fence-ignored``: served, by a broker that had taken up a role in a
   later one before it was asked (`served`).
 
@@ -41,8 +42,11 @@ if TYPE_CHECKING:
 REFUSED: Final = "refusals of who believed in another leader epoch"
 HEARD_NS: Final = 1_000_000_000
 """So long after its commit a leader epoch may be seen by who writes the history."""
-_KINDS: Final = ("listed_offset", "epoch_end")
+_LOGGED_NS: Final = 1_000_000_000
+"""So long after it says so in its log Apache Kafka, which numbers nothing, may go by the role."""
+_KINDS: Final = ("listed_offset", "epoch_end", "read_at")
 _FENCED, _UNKNOWN = 74, 75
+_TOLD_NONE: Final = "believed_epoch < 0"
 
 
 def fenced(history: History, outcome: Outcome, known: Excuses) -> Iterator[tuple[Finding, int]]:
@@ -57,9 +61,11 @@ def fenced(history: History, outcome: Outcome, known: Excuses) -> Iterator[tuple
         for rule, rows in (
             ("fenced-for-nothing", _for_nothing(history, refused)),
             ("called-unknown", _called_unknown(history, refused)),
+            ("fenced-for-nothing", refused.where(f"error = {_FENCED} and {_TOLD_NONE}")),
+            ("called-unknown", refused.where(f"error = {_UNKNOWN} and {_TOLD_NONE}")),
         )
     ]
-    both = found[0].unionByName(found[1])
+    both = functools.reduce(lambda one, other: one.unionByName(other), found)
     first = both.groupBy(*TP, "rule").agg(
         F.count("*").alias("n"),
         F.min_by(F.struct("node", "t", "kind", "believed_epoch"), "t").alias("row"),
@@ -72,10 +78,11 @@ def fenced(history: History, outcome: Outcome, known: Excuses) -> Iterator[tuple
             continue
         at = {"topic": row["topic"], "partition": row["partition"]}
         own = {**at, "node": one["node"]}
+        says = _SAYS_NONE if one["believed_epoch"] < 0 else _SAYS[rule]
         finding = Finding(
             rule,
             f"broker {one['node']} told who asked about {row['topic']}-{row['partition']} in "
-            f"leader epoch {one['believed_epoch']} {_SAYS[rule]}",
+            f"leader epoch {one['believed_epoch']} {says}",
             row["arm"],
             row["trial"],
             (
@@ -90,7 +97,8 @@ def fenced(history: History, outcome: Outcome, known: Excuses) -> Iterator[tuple
 def _refused(history: History) -> DataFrame | None:
     told = [
         history.frame(kind)
-        .where(f"error in ({_FENCED}, {_UNKNOWN}) and topic is not null and believed_epoch >= 0")
+        .where(f"error in ({_FENCED}, {_UNKNOWN}) and topic is not null")
+        .where("believed_epoch is not null")
         .select(*TP, "node", "t", "invoke_t", "believed_epoch", "error", F.lit(kind).alias("kind"))
         for kind in _KINDS
         if history.has(kind)
@@ -112,7 +120,7 @@ def _without_deleted(history: History, rows: DataFrame) -> DataFrame:
 def _for_nothing(history: History, refused: DataFrame) -> DataFrame:
     known = history.frame("leadership").where("leader_epoch >= 0")
     shown = known.where("source = 'shown'").select(*TP).distinct()
-    rows = refused.where(f"error = {_FENCED}")
+    rows = refused.where(f"error = {_FENCED} and not {_TOLD_NONE}")
     rows = rows.join(F.broadcast(known.select(*TP).distinct()), TP, "left_semi")
     rows = rows.join(F.broadcast(shown), TP, "left_anti")
     epochs = known.groupBy(*TP, F.col("leader_epoch").alias("_later"))
@@ -140,18 +148,24 @@ def _taken(history: History) -> DataFrame:
     """Roles that brokers took up: `TP`, node, the leader epoch, and from when to when they knew."""
     return history.table(
         [
-            {**{name: row[name] for name in (*TP, "node")}, "_own": row["leader_epoch"],
-             "_from_t": row["t"] + (row["error_ns"] or 0), "_to_t": _gone_t(history, row)}
+            {
+                **{name: row[name] for name in (*TP, "node")},
+                "_own": row["leader_epoch"],
+                "_from_t": row["t"]
+                + (row["error_ns"] or 0)
+                + (_LOGGED_NS if row["seq"] is None else 0),
+                "_to_t": _gone_t(history, row),
+            }
             for row in history.rows("leader_change")
         ],
         "arm string, trial int, topic string, partition int, node int, _own int, _from_t bigint, "
         "_to_t bigint",
-    )  # fmt: skip
+    )
 
 
 def _called_unknown(history: History, refused: DataFrame) -> DataFrame:
     heard = _heard(F.col("_own") >= F.col("believed_epoch"))
-    unknown = refused.where(f"error = {_UNKNOWN}")
+    unknown = refused.where(f"error = {_UNKNOWN} and not {_TOLD_NONE}")
     taken = F.broadcast(_taken(history))
     return _matching(unknown, taken, [*TP, "node"], heard, "left_semi")
 
@@ -184,3 +198,4 @@ _SAYS: Final = {
     "fenced-for-nothing": "that this is of the past; no later one had been committed",
     "called-unknown": "that it has not heard of that one; it had taken up a role in it, or later",
 }
+_SAYS_NONE: Final = "(none) that it is not this one's"

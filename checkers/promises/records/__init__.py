@@ -344,6 +344,8 @@ PROMISE: Final = Promise(
         "sends again only to another one",
         "without ZooKeeper, and of who may send again unasked: records of a topic's earlier life",
         "append times where nobody was to be told any; producer epochs of who is not idempotent",
+        "what an idempotent producer is told of its epoch, or of a duplicate, if it goes on: its "
+        "client begins a new epoch by itself",
     ),
     check=check,
 )

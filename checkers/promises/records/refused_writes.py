@@ -22,21 +22,28 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.refusals.failures import AUTHORIZER
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
-_NEVER: Final = (2, 10, 17, 18, 21, 32, 35, 42, 43, 76, 87)
+_NEVER: Final = (2, 10, 17, 18, 21, 32, 35, 42, 43, 44, 76, 87, 89)
 """CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TOPIC, RECORD_LIST_TOO_LARGE, INVALID_REQUIRED_ACKS,
 INVALID_TIMESTAMP, UNSUPPORTED_VERSION, INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT,
-UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD."""
+POLICY_VIOLATION, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD, THROTTLING_QUOTA_EXCEEDED."""
+_OF_A_PRODUCER: Final = (45, 46, 47, 48, 49, 59, 90)
+"""OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
+INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, PRODUCER_FENCED: to who is not
+idempotent, and has neither sequences nor an epoch."""
 _FORBIDDEN: Final = (29, 30, 31, 53, 58)
 _KINDS: Final = (
     *("fetch", "metadata", "listed_offset", "epoch_end", "read_at", "read_below"),
     *("records_deleted", "coordinator", "commit", "committed", "group_step"),
 )
-_UNSOUND: Final = (12, 17, 23, 24, 26, 28, 42, 43)
-"""OFFSET_METADATA_TOO_LARGE, INVALID_TOPIC, INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID,
-INVALID_SESSION_TIMEOUT, INVALID_COMMIT_OFFSET_SIZE, INVALID_REQUEST,
-UNSUPPORTED_FOR_MESSAGE_FORMAT: to who asks."""
+_UNSOUND: Final = (2, 12, 17, 23, 24, 26, 28, 42, 43, 44)
+"""CORRUPT_MESSAGE, OFFSET_METADATA_TOO_LARGE, INVALID_TOPIC, INCONSISTENT_GROUP_PROTOCOL,
+INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, INVALID_COMMIT_OFFSET_SIZE, INVALID_REQUEST,
+UNSUPPORTED_FOR_MESSAGE_FORMAT, POLICY_VIOLATION (only topics that lose records are asked to): to
+who asks."""
 _TOO_FEW: Final = (19, 20)
 """NOT_ENOUGH_REPLICAS, before and after the append: of acks=all alone."""
 
@@ -45,6 +52,7 @@ def judge_refused(history: History) -> Iterator[Finding]:
     forbidden = () if AUTHORIZER in history.run.brokers else _FORBIDDEN
     unasked = F.col("error").isin(*_TOO_FEW) & (F.col("acks") != -1)
     rows = history.frame("produce").where(F.col("error").isin(*_NEVER, *forbidden) | unasked)
+    rows = rows.unionByName(_of_producers(history))
     by = rows.groupBy("arm", "trial", "error").agg(
         F.count("*").alias("n"), F.min_by("value", "t").alias("value"), F.min("t").alias("t")
     )
@@ -54,6 +62,20 @@ def judge_refused(history: History) -> Iterator[Finding]:
         picks = (Pick("produce", {"error": error}, rows=3),)
         yield Finding("refused-for-nothing", says, row["arm"], row["trial"], picks)
     yield from _questions(history, (*_UNSOUND, *forbidden))
+
+
+def _of_producers(history: History) -> DataFrame:
+    """What only idempotent producers can be told, to who certainly is none."""
+    plain = history.table(
+        [
+            dict(zip(("arm", "trial", "process"), key, strict=True))
+            for key, how in history.run.deliveries().items()
+            if how != "idempotent"
+        ],
+        "arm string, trial int, process string",
+    )
+    rows = history.frame("produce").where(F.col("error").isin(*_OF_A_PRODUCER))
+    return rows.join(F.broadcast(plain), ["arm", "trial", "process"], "left_semi")
 
 
 def _questions(history: History, never: tuple[int, ...]) -> Iterator[Finding]:

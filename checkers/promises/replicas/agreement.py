@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from checkers.facts.answers import deletion_steps
 from checkers.facts.blocks import BLOCK, block_of, chosen
 from checkers.facts.committed import committed
-from checkers.facts.decisions import from_log
+from checkers.facts.decisions import from_copies, from_log
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.log_blocks import by_block, must_agree, reigns
 from checkers.facts.replicas import Replica, compared, replicas
@@ -209,12 +209,18 @@ def _first_missing(
 
 
 def _of_no_epoch(history: History) -> Iterator[Found]:
-    """Leader epochs in logs that ZooKeeper's own log never had."""
+    """Leader epochs in logs, and in what is kept of them beside (leader-epoch-checkpoint), that
+    ZooKeeper's own log, or a metadata log, never had."""
+    whole = from_log(history) | from_copies(history)
+    epochs = {
+        key: set(of.leaders)
+        for key, of in committed(history).items()
+        if key[:2] in whole and key[:3] not in deletion_steps(history)
+    }
     told = [
         {**dict(zip(TP, key, strict=True)), "leader_epoch": epoch}
-        for key, of in committed(history).items()
-        if key[:2] in from_log(history) and key[:3] not in deletion_steps(history)
-        for epoch in of.leaders
+        for key, of in epochs.items()
+        for epoch in of
     ]
     names = "arm string, trial int, topic string, partition int"
     known = F.broadcast(history.table(told, f"{names}, leader_epoch int"))
@@ -229,6 +235,18 @@ def _of_no_epoch(history: History) -> Iterator[Found]:
         at = {"topic": row["topic"], "partition": row["partition"], "node": row["node"]}
         pick = Pick("log_read", {**at, "offset": one["first"]}, rows=1)
         yield found_at("epoch-never-committed", says, key, pick, n=row["n"])
+    for folder in history.rows("log_folder"):
+        key = key_of(folder)
+        noted = [one["leader_epoch"] for one in folder["checkpoint"] or ()]
+        strange = sorted(set(noted) - epochs[key]) if key in epochs else []
+        if strange:
+            says = (
+                f"the leader-epoch-checkpoint of {place_of(key)} on node {folder['node']} has "
+                f"leader epoch {strange[0]}, which was never committed"
+            )
+            at = {"topic": folder["topic"], "partition": folder["partition"]}
+            pick = Pick("log_folder", {**at, "node": folder["node"]}, rows=1)
+            yield found_at("epoch-never-committed", says, key, pick, n=len(strange))
 
 
 def _disorder(history: History) -> Iterator[Found]:

@@ -25,8 +25,17 @@ def end_of(
     story.add("epoch_end", t, node=1, believed_epoch=believed, **fields)
 
 
-def led(story: Story, t: float, epoch: int, *, node: int = 1, role: str = "leader") -> None:
-    story.add("leader_change", t, node=node, role=role, leader=node, leader_epoch=epoch)
+def led(
+    story: Story,
+    t: float,
+    epoch: int,
+    *,
+    node: int = 1,
+    role: str = "leader",
+    seq: int | None = 0,
+) -> None:
+    own = {"role": role, "leader": node, "leader_epoch": epoch, "seq": seq}
+    story.add("leader_change", t, node=node, **own)
 
 
 def leapt(story: Story) -> None:
@@ -166,6 +175,11 @@ STORIES = {
     "own-epoch-ends-otherwise:a leader that wrote nothing": lambda s: end_of(
         s, 3000, 4, 10, believed=4
     ),
+    "own-epoch-ends-otherwise: behind what came later": lambda s: end_of(s, 1650, 3, 10),
+    "own-epoch-ends-otherwise:within the clocks' error": lambda s: end_of(s, 1890, 3, 10),
+    "own-epoch-ends-otherwise:what another took in later": lambda s: end_of(
+        s, 1350, 1, 5, believed=1
+    ),
     "fence-ignored": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=2),
     "end-in-another-epoch": lambda s: (led(s, 2900, 3), told(s, 3000, 7, epoch=2)),
     "end-in-another-epoch:its own": lambda s: (led(s, 2900, 3), told(s, 3000, 10, epoch=3)),
@@ -206,7 +220,23 @@ STORIES = {
         s.commit(1000, 1, 3, source="shown"),
         refused(s, 3, 74),
     ),
+    "fenced-for-nothing: who told none": lambda s: (s.commit(1000, 1, 3), refused(s, -1, 74)),
+    "fenced-for-nothing: who reads": lambda s: (
+        s.commit(1000, 1, 3),
+        s.add("read_at", 3000, node=1, believed_epoch=3, offset=10, type="fail", error=74),
+    ),
+    "fenced-for-nothing:who reads as another leads": lambda s: (
+        s.commit(1000, 1, 3),
+        s.commit(1500, 2, 4),
+        s.add("read_at", 3000, node=1, believed_epoch=3, offset=10, type="fail", error=74),
+    ),
+    "called-unknown: who told none": lambda s: (s.commit(1000, 1, 3), refused(s, -1, 75)),
     "called-unknown": lambda s: (s.commit(1000, 1, 3), led(s, 2900, 3), refused(s, 2, 75)),
+    "called-unknown:its log says so before it does": lambda s: (
+        s.commit(1000, 1, 3),
+        led(s, 2900, 3, seq=None),
+        refused(s, 2, 75),
+    ),
     "called-unknown: it followed": lambda s: (
         s.commit(1000, 2, 3),
         led(s, 2900, 3, role="follower"),

@@ -20,7 +20,7 @@ def end(story: Story, t: float, epoch: int, offset: int, **more: Any) -> None:
 
 
 def took_up(story: Story, t: float, epoch: int, *, node: int = 1, role: str = "follower") -> None:
-    story.add("leader_change", t, node=node, role=role, leader=3, leader_epoch=epoch)
+    story.add("leader_change", t, node=node, seq=0, role=role, leader=3, leader_epoch=epoch)
 
 
 def read(story: Story, t: float, believed: int, given: int = -1, **more: Any) -> None:

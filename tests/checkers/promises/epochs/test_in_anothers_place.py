@@ -1,0 +1,66 @@
+"""Who answers for a partition that another leads (``served-by-another``), once all is calm: both
+ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.judging.outcome import Outcome
+from checkers.promises.epochs.in_anothers_place import in_anothers_place
+from tests.checkers.conftest import Story, judged_together
+
+
+def check(history: Any) -> Outcome:
+    outcome = Outcome()
+    for finding in in_anothers_place(history, outcome):
+        outcome.add(finding)
+    return outcome
+
+
+def asked(kind: str = "listed_offset", t: float = 40_000, node: int = 3, **more: Any) -> Story:
+    """Broker 2 leads by what was committed at 1 s; ``node`` answers without an error."""
+    story = Story()
+    for one in (1, 2, 3):
+        story.add("node_event", 1, node=one, event="ready")
+    story.commit(500, 1, 0)
+    story.commit(1_000, 2, 1)
+    story.add(kind, t, **{"node": node, "error": 0, "offset": 1, **more})
+    return story
+
+
+def also(story: Story, kind: str, t: float, **fields: Any) -> Story:
+    story.add(kind, t, **fields)
+    return story
+
+
+STORIES: dict[str, tuple[Story, int]] = {
+    "where its log begins": (asked(asked_ms=-2, believed_epoch=-1), 1),
+    "which record is of some time": (asked(asked_ms=5, believed_epoch=-1), 1),
+    "records are deleted": (asked("records_deleted", low_watermark=1), 1),
+    "a record is taken": (asked("produce", value=1, acks=1), 1),
+    "it leads": (asked(node=2, asked_ms=-2), 0),
+    "it refuses": (asked(type="fail", error=6), 0),
+    "before it can have heard": (asked(t=2_000), 0),
+    "it is just back": (also(asked(), "node_event", 39_000, node=3, event="resume"), 0),
+    "what is deleted": (also(asked(), "topic_deletion", 30_000, step="requested"), 0),
+    "nobody could read what was committed": (asked(), 0),
+    "it was lied to": (also(asked(), "forged", 20_000, node=3, api="LEADER_AND_ISR", error=0,
+                            lie="future_leader_epoch", partition_error=0, leader=3,
+                            leader_epoch=2), 0),
+}  # fmt: skip
+for row in STORIES["nobody could read what was committed"][0].rows["leadership"]:
+    row["source"] = "shown"
+
+
+def test_who_answers_in_anothers_place(spark: Any) -> None:
+    found = judged_together(spark, check, {name: story for name, (story, _) in STORIES.items()})
+    told = {name: rules.get("served-by-another", 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in STORIES.items()}
+
+
+@pytest.mark.parametrize(("name", "seen"), [("it refuses", 1), ("it leads", 0)])
+def test_what_there_was_to_judge(spark: Any, name: str, seen: int) -> None:
+    evidence = check(STORIES[name][0].history(spark)).evidence
+    assert sum(evidence.values()) == seen

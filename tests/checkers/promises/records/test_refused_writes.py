@@ -1,0 +1,56 @@
+"""Errors that say to sound clients what is not so (``refused-for-nothing``): both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding
+from checkers.promises.records.refused_writes import judge_refused
+from tests.checkers.conftest import Story, judged_together
+
+
+def check(history: Any) -> Outcome:
+    outcome = Outcome()
+    found: Iterator[Finding] = judge_refused(history)
+    for finding in found:
+        outcome.add(finding)
+    return outcome
+
+
+def refused(error: int, delivery: str | None = None, acks: int = 1) -> Story:
+    """A producer that says how often it sends a record, or does not, is told that error."""
+    story = Story()
+    if delivery is not None:
+        own = {"process": "p", "role": "producer", "delivery": delivery}
+        story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": [own]}]
+    story.produce(500, 7, 0, acks)
+    story.produce(510, 8, None, acks, type="info", error=error)
+    return story
+
+
+def asked(kind: str, error: int) -> Story:
+    story = refused(6)
+    story.add(kind, 520, node=2, type="fail", error=error)
+    return story
+
+
+STORIES: dict[str, tuple[Story, int]] = {
+    "a policy that there is none of": (refused(44), 1),
+    "a quota that there is none of": (refused(89, "idempotent"), 1),
+    "a sequence, to who has none": (refused(45, "once"), 1),
+    "an epoch, to who has none": (refused(47, "once-a-leader"), 1),
+    "an epoch, to who may have begun another": (refused(47, "idempotent"), 0),
+    "an epoch, to who does not say how it sends": (refused(47), 0),
+    "it is led elsewhere": (refused(6, "once"), 0),
+    "a log that is damaged": (asked("read_at", 2), 1),
+    "a policy, to who deletes records": (asked("records_deleted", 44), 1),
+    "out of range": (asked("records_deleted", 1), 0),
+}
+
+
+def test_errors_that_say_what_is_not_so(spark: Any) -> None:
+    found = judged_together(spark, check, {name: story for name, (story, _) in STORIES.items()})
+    told = {name: rules.get("refused-for-nothing", 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in STORIES.items()}
