@@ -8,6 +8,9 @@ do, and joins anew. Once both are together the guest goes again: in one round it
 (LeaveGroup, ``part``), in the next it says that it lives for the last time (``last``) and is to be
 missed when its session is over. Of either the host is to hear, and is alone again.
 
+The host offers two protocols to go by, the guest the second of them alone, as members do of which
+some have been given another assignor: while both are in, the group goes by that one.
+
 What the host commits is to be kept for a moment only (OffsetCommit 2 to 4 can say that), but of a
 topic to which both subscribe: while they are members it stays (KIP-211), and the host asks for it
 again (OffsetFetch, ``own``).
@@ -40,6 +43,8 @@ _APIS: Final = {
     LAST: (ApiKey.HEARTBEAT, 1),
     OWN: (ApiKey.OFFSET_FETCH, 5),
 }
+_OFFERS: Final = {True: ("sticky", "range"), False: ("range",)}
+"""The host's protocols, and the guest's; each in the order in which it would have them."""
 _KEEP_MS: Final = 1
 _OWN_EVERY: Final = 3
 """Of what the host asks the coordinator once it is in, so many are one question for its position.
@@ -162,7 +167,10 @@ class GroupPair(AskEach):
                 "session_timeout": silent_ms,
                 "rebalance_timeout": self._params.stays_ms,
                 "protocol_type": "consumer",
-                "protocols": [{"name": "range", "metadata": self._subscription}],
+                "protocols": [
+                    {"name": name, "metadata": self._subscription}
+                    for name in _OFFERS[asked.is_hosts]
+                ],
             }
         elif asked.step == SYNC:
             ids = [m.member_id for m in (self._host, self._guest) if m.member_id]
@@ -188,10 +196,12 @@ class GroupPair(AskEach):
 
     def _about(self, channel: Channel, asked: _Asked) -> dict[str, Any]:
         about = {"node": channel.node, "group": self._params.group, "step": asked.step}
-        keep_ms = {LAST: self._params.session_ms}
-        if asked.step == ENTER:
-            keep_ms[ENTER] = self._params.stays_ms if asked.is_hosts else self._params.session_ms
-        return {**about, "keep_ms": keep_ms[asked.step]} if asked.step in keep_ms else about
+        if asked.step == LAST:
+            return {**about, "keep_ms": self._params.session_ms}
+        if asked.step != ENTER:
+            return about
+        keep_ms = self._params.stays_ms if asked.is_hosts else self._params.session_ms
+        return {**about, "keep_ms": keep_ms, "offers": ",".join(_OFFERS[asked.is_hosts])}
 
     # ---- answers ---------------------------------------------------------------------------------
 
@@ -206,7 +216,9 @@ class GroupPair(AskEach):
             return
         outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
         let_in = asked.step == ENTER and not error
-        more = {"generation": int(answer.generation_id)} if let_in else {}
+        more: dict[str, Any] = {}
+        if let_in:
+            more = {"generation": int(answer.generation_id), "protocol": answer.protocol_name}
         if asked.step == OWN and not error:
             more["offset"] = int(answer.topics[0].partitions[0].committed_offset)
         self._done(channel, outcome, t, error=error, **more)
