@@ -47,6 +47,7 @@ from nodes.coordination.producer_ids import ProducerIdManager
 from nodes.coordination.zk import KafkaZkClient
 from nodes.core.brokers import Broker, EndPoint, check_endpoints_are_free
 from nodes.core.errors import ApiError, Errors
+from nodes.core.rules import Rules
 from nodes.dynamic_configs import ENTITY_TYPE, current
 from nodes.exceptions import tell_exceptions
 from nodes.groups.coordinator import GroupCoordinator
@@ -169,7 +170,7 @@ class KafkaServer:
         controller.startup()
         self._before("logs", "controller", controller.shutdown)
         self._disks.start(partial(_take_out, replica_manager, zk, config.broker_id))
-        of_broker = partial(_change_settings, config, zk, logs, controller)
+        of_broker = partial(_change_settings, config, zk, logs, controller, rules)
         reconfigure = partial(_reconfigure, replica_manager, controller, of_broker)
         changes = ConfigChanges(zk, reconfigure, rules=rules)
         changes.startup()
@@ -332,11 +333,21 @@ def _reconfigure(
 
 
 def _change_settings(
-    config: BrokerConfig, zk: KafkaZkClient, logs: LogManager, controller: KafkaController
+    config: BrokerConfig,
+    zk: KafkaZkClient,
+    logs: LogManager,
+    controller: KafkaController,
+    rules: Rules,
 ) -> None:
     settings = current(config, zk.get_entity_configs, DYNAMIC_LOG_CONFIGS)
-    logs.reconfigure(log_defaults(settings), zk.get_topic_configs)
+    overrides_of = zk.get_topic_configs if rules.keeps_overrides() else _no_overrides
+    logs.reconfigure(log_defaults(settings), overrides_of)
     controller.set_unclean_leader_election(settings.unclean_leader_election_enable)
+
+
+def _no_overrides(_topic: str) -> Mapping[str, str]:
+    """Of a planted bug."""
+    return {}
 
 
 def _rules(config: BrokerConfig) -> Any:

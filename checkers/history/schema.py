@@ -149,6 +149,8 @@ _KINDS: Final = (
             "state": "string",  # of a look or describe: the group's; Dead: there is none
             "generation": "int32",  # of an enter that was let in: of what it is a member now
             "untold": "int32",  # of a describe: of how many members nothing is told but their names
+            "offers": "string",  # of an enter: protocols that the member would go by, by comma
+            "protocol": "string",  # of an enter that was let in: the one that its group goes by
         },
     ),
     Kind(

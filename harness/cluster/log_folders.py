@@ -321,8 +321,10 @@ def _check_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> No
 
 
 def _check_time_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> None:
-    """An entry promises that whatever is later than its time lies behind its offset."""
+    """An entry promises that whatever is later than its time lies behind its offset; the offset is
+    of a batch of this segment, what was cut from it has no entry (TimeIndex.truncateTo)."""
     ahead = iter(batches)
+    end = batches[-1].last_offset if batches else -1
     batch = next(ahead, None)
     latest, before = -1, (-1, -1)
     for timestamp, relative in _entries(file, _TIME_ENTRY, reading):
@@ -330,6 +332,9 @@ def _check_time_index(file: Path, batches: Sequence[_Batch], reading: _Reading) 
         reading.index_entries += 1
         while batch is not None and batch.last_offset <= offset:
             latest, batch = max(latest, batch.max_timestamp_ms), next(ahead, None)
+        if offset > end >= 0:
+            says = f"time {timestamp} leads to offset {offset}, the segment ends with {end}"
+            reading.damaged("index", file, says)
         if latest > timestamp:
             says = f"time {timestamp} leads to offset {offset}, and {latest} lies before that"
             reading.damaged("index", file, says)

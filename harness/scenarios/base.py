@@ -302,8 +302,11 @@ def idempotent_load(
 
 
 def joint_producer(topic: str, partitions: int, *, first_value: int = 5_000_000_000) -> Role:
-    """acks=all to all partitions that a broker leads in one request, as Kafka's own client does."""
-    params = {"topics": {topic: partitions}, "acks": -1, "first_value": first_value}
+    """acks=all to all partitions that a broker leads in one request, as Kafka's own client does;
+    some with a record of a partition that it does not lead, as after a move; idempotent, and in
+    one producer epoch after the other."""
+    topics = {"topics": {topic: partitions}}
+    params = {**topics, "acks": -1, "first_value": first_value, "strays": True, "raises": 3}
     return Role(role="joint-producer", process="joint-producer", params=params)
 
 

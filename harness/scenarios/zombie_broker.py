@@ -11,7 +11,8 @@ either plane. A controller epoch of the past comes with the news of the past: le
 With its session a broker's watches are gone, too. Once it is back a topic of which each broker
 leads a partition, and nobody else has any, is given another setting: all must go by it. So is one
 that all have replicas of, and then each of its partitions is led by another: who followed when it
-was changed must go by it, too.
+was changed must go by it, too. Then brokers themselves are given other settings: those of the
+topics stay what they are.
 
 Two more such topics keep no more than a few kilobytes, or seconds. As no broker ends here, each has
 the time to look after its logs.
@@ -46,6 +47,8 @@ PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 7500
 BACK_MS = 1000
+HARMLESS = "log.segment.delete.delay.ms"
+"""Brokers are given two other values of it while they run; topics have settings of their own."""
 """After it was let go, who was stopped has a session again, most often."""
 RESET, SIZED, TIMED = "reset", "sized", "timed"
 FOLLOWED = "followed"
@@ -108,6 +111,14 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             duration_ms=0,
             after=FOLLOWED,
             params={"partitions": f"{FOLLOWED}-*"},
+        ),
+        Entry(
+            id="defaults",
+            fault="broker-config",
+            at_ms=back_ms + 700,
+            duration_ms=0,
+            after="led-anew",
+            params={"config": HARMLESS, "values": ["60001", "60002"]},
         ),
     ]
     for turn in rounds(profile, ROUND_MS):

@@ -8,6 +8,12 @@ do, and joins anew. Once both are together the guest goes again: in one round it
 (LeaveGroup, ``part``), in the next it says that it lives for the last time (``last``) and is to be
 missed when its session is over. Of either the host is to hear, and is alone again.
 
+Where the guest waits to be let in the host offers two protocols to go by, the guest the second of
+them alone, as members do of which some have been given another assignor: the group goes by that
+one. Should it go by the first, for the guest has gone, the host joins anew before that is kept: of
+what members offer a coordinator keeps the one that they go by, and whoever coordinates next lets
+nobody in who does not offer that.
+
 What the host commits is to be kept for a moment only (OffsetCommit 2 to 4 can say that), but of a
 topic to which both subscribe: while they are members it stays (KIP-211), and the host asks for it
 again (OffsetFetch, ``own``).
@@ -40,6 +46,9 @@ _APIS: Final = {
     LAST: (ApiKey.HEARTBEAT, 1),
     OWN: (ApiKey.OFFSET_FETCH, 5),
 }
+_OFFERED: Final = ("range",)
+"""Protocols, in the order in which a member would have them; `_MORE` by the host of a guest."""
+_MORE: Final = ("sticky", *_OFFERED)
 _KEEP_MS: Final = 1
 _OWN_EVERY: Final = 3
 """Of what the host asks the coordinator once it is in, so many are one question for its position.
@@ -84,6 +93,7 @@ class _Asked(NamedTuple):
     step: str
     offset: int
     is_hosts: bool
+    offers: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -111,6 +121,8 @@ class GroupPair(AskEach):
         """Who coordinates the group, as far as the host knows."""
         self._has_parted = False
         """The guest was together with the host, which has not come to be alone since."""
+        self._guest_waits = False
+        """To be let in."""
         self._firsts: dict[int, Channel] = {}
         """By node: the host's connection."""
         self._rounds = self._op = self._offset = self._turns = 0
@@ -127,7 +139,10 @@ class GroupPair(AskEach):
             return
         self._offset += step == KEEP
         offset = self._offset if step == KEEP else -1
-        asked = _Asked(self._op, time.monotonic_ns(), step, offset, is_hosts)
+        if not is_hosts:
+            self._guest_waits = step == ENTER and bool(self._guest.member_id)
+        offers = _MORE if is_hosts and self._guest_waits else _OFFERED
+        asked = _Asked(self._op, time.monotonic_ns(), step, offset, is_hosts, offers)
         self._op += 1
         self.recorder.invoke("group_step", asked.op, asked.invoke_t, **self._about(channel, asked))
         self._links.send(channel, self._frame(asked), asked)
@@ -162,7 +177,9 @@ class GroupPair(AskEach):
                 "session_timeout": silent_ms,
                 "rebalance_timeout": self._params.stays_ms,
                 "protocol_type": "consumer",
-                "protocols": [{"name": "range", "metadata": self._subscription}],
+                "protocols": [
+                    {"name": name, "metadata": self._subscription} for name in asked.offers
+                ],
             }
         elif asked.step == SYNC:
             ids = [m.member_id for m in (self._host, self._guest) if m.member_id]
@@ -188,15 +205,18 @@ class GroupPair(AskEach):
 
     def _about(self, channel: Channel, asked: _Asked) -> dict[str, Any]:
         about = {"node": channel.node, "group": self._params.group, "step": asked.step}
-        keep_ms = {LAST: self._params.session_ms}
-        if asked.step == ENTER:
-            keep_ms[ENTER] = self._params.stays_ms if asked.is_hosts else self._params.session_ms
-        return {**about, "keep_ms": keep_ms[asked.step]} if asked.step in keep_ms else about
+        if asked.step == LAST:
+            return {**about, "keep_ms": self._params.session_ms}
+        if asked.step != ENTER:
+            return about
+        keep_ms = self._params.stays_ms if asked.is_hosts else self._params.session_ms
+        return {**about, "keep_ms": keep_ms, "offers": ",".join(asked.offers)}
 
     # ---- answers ---------------------------------------------------------------------------------
 
     def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         asked: _Asked = channel.tag
+        self._guest_waits = self._guest_waits and asked.is_hosts
         try:
             _, answer = decode_response(*_APIS[asked.step], payload)
             error = _error(asked.step, answer)
@@ -206,7 +226,9 @@ class GroupPair(AskEach):
             return
         outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
         let_in = asked.step == ENTER and not error
-        more = {"generation": int(answer.generation_id)} if let_in else {}
+        more: dict[str, Any] = {}
+        if let_in:
+            more = {"generation": int(answer.generation_id), "protocol": answer.protocol_name}
         if asked.step == OWN and not error:
             more["offset"] = int(answer.topics[0].partitions[0].committed_offset)
         self._done(channel, outcome, t, error=error, **more)
@@ -222,6 +244,7 @@ class GroupPair(AskEach):
     def _go_on_without(self, asked: _Asked) -> None:
         """Nobody answered: the host begins anew with joining, and the guest is gone."""
         if not asked.is_hosts:
+            self._guest_waits = False
             self._guest_is_gone()
         elif asked.step in (SYNC, KEEP):
             self._host.next = ENTER
@@ -239,7 +262,9 @@ class GroupPair(AskEach):
         elif step == ENTER and not error:
             # Two may coordinate the group for a moment, and each has given it an id of its own.
             host.member_id = str(answer.member_id)
-            host.next, host.generation = SYNC, int(answer.generation_id)
+            is_known = answer.protocol_name in _OFFERED
+            host.next = SYNC if is_known else ENTER
+            host.generation = int(answer.generation_id)
             host.leads = str(answer.leader) == host.member_id
         elif step == SYNC:
             host.next = ENTER if error else LIVE

@@ -7,6 +7,15 @@ it is believed to lead: the newest leader epoch that any broker has told counts.
 for that now and then, and at once by who was answered that a partition is not led there: then what
 it believed counts no more, and a topic that was made again may begin its leader epochs anew.
 
+With ``strays`` every other request also has a record for a partition that another broker is
+believed to lead, as that of a client that has not heard of a move: it is refused by itself, and the
+others are waited for all the same.
+
+With ``raises`` it is an idempotent producer of a kind of its own, with a producer id for each
+partition (InitProducerId). It raises its producer epoch itself and begins anew with sequence 0, as
+Kafka's client does that does not know what became of a batch (KIP-360): then, and after so many
+batches, so that brokers remember batches of both epochs that have the same sequence.
+
 Nothing is sent twice: each row is what one append came to.
 """
 
@@ -14,6 +23,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from harness.workload.asking import AskEach
@@ -31,13 +41,21 @@ from nodes.wire.records import build_batch
 
 _ASK_EVERY: Final = 10
 """Of so many turns of a broker one asks for leaders."""
+_NAME: Final = (ApiKey.INIT_PRODUCER_ID, 0)
+_NO_TIME: Final = timedelta(milliseconds=1)
+"""There are no transactions; but none is the longest that one may take."""
+_STRAY: Final = -1
+"""Whoever may take it, in whichever leader epoch."""
+_LAST_EPOCH: Final = 30_000
+"""Then it asks for another id: there are no more than 32,767 of one."""
 _MOVED: Final = frozenset({3, 5, 6})  # the partition is not (or no longer) led here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """``topics``: partitions by topic; ``rate_per_s``: requests a second to each broker;
-    ``ack_timeout_ms``: how long a broker is to wait for replication."""
+    ``ack_timeout_ms``: how long a broker is to wait for replication; ``strays``, ``raises`` (0: no
+    producer ids): see above."""
 
     topics: dict[str, int]
     acks: int = -1
@@ -45,6 +63,8 @@ class Params:
     first_value: int = 0
     value_bytes: int = 64
     ack_timeout_ms: int = 5_000
+    strays: bool = False
+    raises: int = 0
     timeout_ms: int = 10_000
 
     def __post_init__(self) -> None:
@@ -54,6 +74,33 @@ class Params:
             raise ValueError(f"field 'params.acks': {self.acks} is not allowed; allowed: 1, -1")
         if self.value_bytes < MIN_BYTES:
             raise ValueError(f"field value_bytes; allowed: at least {MIN_BYTES}")
+        if self.raises < 0:
+            raise ValueError(f"field 'params.raises': {self.raises} is not allowed; allowed: >= 0")
+
+
+class _Written(NamedTuple):
+    """As what a batch of one record is sent."""
+
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+
+
+class _Producer:
+    """Of one partition; the batch that was sent last, and whether that is known to be there."""
+
+    def __init__(self, producer_id: int, producer_epoch: int) -> None:
+        self.last = _Written(producer_id, producer_epoch, -1)
+        self.is_known = True
+
+    def next(self, raises: int) -> _Written:
+        last = self.last
+        if self.is_known and last.sequence + 1 < raises:
+            self.last = last._replace(sequence=last.sequence + 1)
+        else:
+            self.last = _Written(last.producer_id, last.producer_epoch + 1, 0)
+        self.is_known = False
+        return self.last
 
 
 class _Record(NamedTuple):
@@ -64,13 +111,17 @@ class _Record(NamedTuple):
     partition: int
     value: int
     leader_epoch: int
+    """`_STRAY`: of a partition that it does not lead, as far as is known."""
+    written: _Written | None
 
 
 class _Sent(NamedTuple):
-    """A request in flight; without records: a question for leaders."""
+    """A request in flight; without records: a question for leaders, or for the producer id of a
+    partition."""
 
     invoke_t: int
     records: tuple[_Record, ...]
+    named: tuple[str, int] | None = None
 
 
 class JointProducer(AskEach):
@@ -80,6 +131,7 @@ class JointProducer(AskEach):
         self._ask_frame = metadata_request(tuple(params.topics), spec.process)
         self._leaders: dict[tuple[str, int], tuple[int, int]] = {}
         """Partition -> (leader epoch, leader)."""
+        self._producers: dict[tuple[str, int], _Producer] = {}
         self._turns: dict[int, int] = {}
         self._must_ask: set[int] = set(spec.bootstrap)
         self._op = 0
@@ -93,16 +145,29 @@ class JointProducer(AskEach):
             self._must_ask.discard(channel.node)
             self._links.send(channel, self._ask_frame, _Sent(time.monotonic_ns(), ()))
             return
-        records = []
-        for (topic, partition), epoch in led:
-            value = self._params.first_value + self._op
-            records.append(_Record(self._op, topic, partition, value, epoch))
-            self._op += 1
+        nameless = [tp for tp, _ in led if self._params.raises and tp not in self._producers]
+        if nameless:
+            sent = _Sent(time.monotonic_ns(), (), nameless[0])
+            self._links.send(channel, _name_frame(self._spec.process), sent)
+            return
+        records = [self._record(tp, epoch) for tp, epoch in led]
+        if self._params.strays and turn % 2:
+            elsewhere = sorted(self._leaders.keys() - {tp for tp, _ in led})
+            if elsewhere:
+                records.append(self._record(elsewhere[turn // 2 % len(elsewhere)], _STRAY))
         frame = _frame(self._params, records, self._spec.process)
         sent = _Sent(time.monotonic_ns(), tuple(records))
         for one in records:
             self.recorder.invoke("produce", one.op, sent.invoke_t, **self._place(channel, one))
         self._links.send(channel, frame, sent)
+
+    def _record(self, tp: tuple[str, int], leader_epoch: int) -> _Record:
+        value = self._params.first_value + self._op
+        producer = None if leader_epoch == _STRAY else self._producers.get(tp)
+        written = None if producer is None else producer.next(self._params.raises)
+        record = _Record(self._op, *tp, value, leader_epoch, written)
+        self._op += 1
+        return record
 
     def _place(self, channel: Channel, one: _Record) -> dict[str, Any]:
         return {
@@ -118,6 +183,9 @@ class JointProducer(AskEach):
 
     def answered(self, channel: Channel, payload: bytes, t: int) -> None:
         sent: _Sent = channel.tag
+        if sent.named is not None:
+            self._named(sent.named, payload)
+            return
         if not sent.records:
             self._told(payload)
             return
@@ -147,10 +215,23 @@ class JointProducer(AskEach):
             offset=result.base_offset if result.error == 0 else -1,
             log_append_time_ms=result.log_append_time_ms,
         )
-        if result.error in _MOVED:
+        producer = self._producers.get((one.topic, one.partition))
+        if producer is not None and producer.last == one.written:
+            producer.is_known = result.error == 0
+            if one.written.producer_epoch >= _LAST_EPOCH:
+                del self._producers[one.topic, one.partition]
+        if result.error in _MOVED and one.leader_epoch != _STRAY:
             self._must_ask.add(channel.node)
             if self._leaders.get((one.topic, one.partition)) == (one.leader_epoch, channel.node):
                 del self._leaders[one.topic, one.partition]
+
+    def _named(self, tp: tuple[str, int], payload: bytes) -> None:
+        try:
+            _, answer = decode_response(*_NAME, payload)
+        except WireError:
+            return
+        if not answer.error_code:
+            self._producers[tp] = _Producer(int(answer.producer_id), int(answer.producer_epoch))
 
     def _told(self, payload: bytes) -> None:
         try:
@@ -180,12 +261,24 @@ class JointProducer(AskEach):
         self.recorder.complete("produce", one.op, outcome, sent.invoke_t, t, **place, **fields)
 
 
+def _name_frame(client_id: str) -> bytes:
+    fields = {"transactional_id": None, "transaction_timeout": _NO_TIME}
+    return encode_request(build(request_class(*_NAME), **fields), 0, client_id)
+
+
 def _frame(params: Params, records: list[_Record], client_id: str) -> bytes:
     now_ms = time.time_ns() // 1_000_000
     topics: dict[str, list[dict[str, Any]]] = {}
     for one in records:
         held = (encode_key(one.value), encode_value(one.value, params.value_bytes), now_ms)
-        batch = build_batch([held], headers=headers_for(params.value_bytes))
+        as_whom = {}
+        if one.written is not None:
+            producer_id, producer_epoch, sequence = one.written
+            as_whom = {
+                **{"producer_id": producer_id, "producer_epoch": producer_epoch},
+                "base_sequence": sequence,
+            }
+        batch = build_batch([held], headers=headers_for(params.value_bytes), **as_whom)
         topics.setdefault(one.topic, []).append({"index": one.partition, "records": batch})
     entity = build(
         request_class(ApiKey.PRODUCE, VERSION),

@@ -9,7 +9,8 @@ Not every rule is switchable: only those whose breaking a history can show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nodes.core import acks, election, epochs, isr, planes, truncation
@@ -274,6 +275,23 @@ def notes_epoch_at_election() -> bool:
     return True
 
 
+def awaits_beside_refusals() -> bool:
+    """What one partition of a request refuses does not acknowledge what the others have yet to
+    replicate (ReplicaManager.delayedProduceRequestRequired)."""
+    return True
+
+
+def tells_producer_epochs_apart() -> bool:
+    """A batch that has the sequences of one of another producer epoch is another batch
+    (ProducerStateEntry.findDuplicateBatch)."""
+    return True
+
+
+def keeps_overrides() -> bool:
+    """New settings of a broker are no topic's whose own say otherwise (DynamicLogConfig)."""
+    return True
+
+
 def fails_when_bounced() -> bool:
     """Who ended and began anew unseen is taken for one that failed, and then for one that started
     (KIP-380)."""
@@ -346,6 +364,14 @@ def next_generation(present: int, _anybody_is_new: bool) -> int:
     """Each time a group comes together anew it is of a later generation
     (GroupMetadata.initNextGeneration)."""
     return present + 1
+
+
+def chosen_protocol(offers: Sequence[Sequence[str]]) -> str:
+    """Of what each member would have, in its own order: each votes for the first that all offer
+    (GroupMetadata.selectProtocol)."""
+    common = set(offers[0]).intersection(*offers)
+    votes = Counter(next(name for name in offered if name in common) for offered in offers)
+    return votes.most_common(1)[0][0]
 
 
 def loaded_generation(stored: int) -> int:
@@ -455,6 +481,9 @@ class Rules:
     low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
+    awaits_beside_refusals: Callable[[], bool] = awaits_beside_refusals
+    tells_producer_epochs_apart: Callable[[], bool] = tells_producer_epochs_apart
+    keeps_overrides: Callable[[], bool] = keeps_overrides
     fails_when_bounced: Callable[[], bool] = fails_when_bounced
     is_out_of_range: Callable[[int, int, int], bool] = is_out_of_range
     notes_epoch_at_election: Callable[[], bool] = notes_epoch_at_election
@@ -471,6 +500,7 @@ class Rules:
     asks_again_who_has_not_heard: Callable[[], bool] = asks_again_who_has_not_heard
     loaded_generation: Callable[[int], int] = loaded_generation
     next_generation: Callable[[int, bool], int] = next_generation
+    chosen_protocol: Callable[[Sequence[Sequence[str]]], str] = chosen_protocol
     watches_who_is_loaded: Callable[[], bool] = watches_who_is_loaded
     deadlines_end: Callable[[], bool] = deadlines_end
     first_in_sync: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = first_in_sync

@@ -22,6 +22,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from nodes.core.errors import Errors
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 from nodes.groups.messages import CommittedOffset, StoredGroup, StoredMember
 from nodes.groups.subscriptions import all_subscribed
@@ -319,20 +320,17 @@ class Group:
         sets = [{name for name, _ in m.protocols} for m in self.members.values()]
         return set.intersection(*sets) if sets else set()
 
-    def select_protocol(self) -> str:
-        """Each member votes for its favourite among those that all support."""
-        common = self._common_protocols()
-        votes = Counter(
-            next(name for name, _ in m.protocols if name in common) for m in self.members.values()
-        )
-        return votes.most_common(1)[0][0]
+    def select_protocol(self, rules: Rules = RULES) -> str:
+        """By which one members would go that come together now."""
+        offers = [[name for name, _ in m.protocols] for m in self.members.values()]
+        return rules.chosen_protocol(offers)
 
-    def next_generation(self, now_ms: int, after: Callable[[int, bool], int]) -> None:
-        """`after`: which one follows, given this one and whether anybody is new."""
-        self.generation = after(self.generation, any(m.is_new for m in self.members.values()))
+    def next_generation(self, now_ms: int, rules: Rules = RULES) -> None:
+        is_new = any(m.is_new for m in self.members.values())
+        self.generation = rules.next_generation(self.generation, is_new)
         self.pending_syncs.clear()
         if self.members:
-            self.protocol = self.select_protocol()
+            self.protocol = self.select_protocol(rules)
             self.transition_to(GroupState.COMPLETING_REBALANCE, now_ms)
         else:
             self.protocol = None

@@ -169,7 +169,7 @@ class Membership:
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._prepare(group, f"Static member {member_id} joined again")
         elif group.state is GroupState.STABLE:
-            if group.select_protocol() != group.protocol:
+            if group.select_protocol(self._rules) != group.protocol:
                 self._maybe_prepare(group, f"Static member {member_id} changed the protocol")
             else:
                 self._keep_generation(group, member, request.may_skip_assignment, before)
@@ -269,7 +269,7 @@ class Membership:
             # Only static members, none of which is there: they keep their place until they expire.
             self._await_joins(group, at_least_ms=_ABSENT_CHECK_MS)
             return
-        group.next_generation(self._now_ms(), self._rules.next_generation)
+        group.next_generation(self._now_ms(), self._rules)
         if not group.members:
             self._defer_store(group, {}, lambda error: _log_failure(group, error))
             return

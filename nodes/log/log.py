@@ -126,6 +126,10 @@ class Log(KeptLog):
         with self._lock:
             self._producers.clear()
 
+    def confuse_producer_epochs(self) -> None:
+        """Batches of another producer epoch are taken for sent again (a planted bug)."""
+        self._producers.tells_epochs_apart = False
+
     def append_as_leader(self, data: bytes | memoryview, leader_epoch: int) -> AppendInfo:
         """Validates one produced batch, gives it offsets and the leader epoch, and writes it.
 

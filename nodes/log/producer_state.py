@@ -64,6 +64,8 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
+        self.tells_epochs_apart = True
+        """False is a planted bug."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -91,7 +93,9 @@ class ProducerState:
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
         """The batch already written with these sequences, if it is one of the last five."""
         producer = self._producers.get(header.producer_id)
-        if producer is None or producer.producer_epoch != header.producer_epoch:
+        if producer is None:
+            return None
+        if producer.producer_epoch != header.producer_epoch and self.tells_epochs_apart:
             return None
         last_sequence = header.last_sequence
         for batch in producer.batches:

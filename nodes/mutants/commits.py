@@ -360,6 +360,15 @@ COMMITS: Final = (
         breaks={"awaits_duplicates": no},
     ),
     Mutant(
+        name="acknowledge-beside-a-refusal",
+        says="a request of which one partition is refused has the others acknowledged at once",
+        stands_for="KIP-679: what acks=all promises holds for each partition of a request",
+        scenario="broker-restart",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"awaits_beside_refusals": no},
+    ),
+    Mutant(
         name="stop-at-who-cannot-go",
         says="who waits for acks=all is not looked at behind one who waits for something else too",
         stands_for="KAFKA-6653: delayed operations that could be completed, and wait on",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from nodes.mutants.model import Mutant, no
@@ -34,6 +34,10 @@ def _for_who_is_new(present: int, anybody_is_new: bool) -> int:
 
 def _longest(assignments: Mapping[str, bytes], _member_id: str) -> bytes:
     return max(assignments.values(), key=len, default=b"")
+
+
+def _first_of_the_first(offers: Sequence[Sequence[str]]) -> str:
+    return offers[0][0]
 
 
 GROUPS: Final = (
@@ -180,6 +184,16 @@ GROUPS: Final = (
         found_by="groups",
         rule="generation-not-raised",
         breaks={"next_generation": _for_who_is_new},
+    ),
+    Mutant(
+        name="go-by-the-first-members-favourite",
+        says="a group goes by what its first member would have, whether others know it or not",
+        stands_for="KAFKA-9701: members are told a protocol that they do not know "
+        "(InconsistentGroupProtocolException)",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="protocol-otherwise",
+        breaks={"chosen_protocol": _first_of_the_first},
     ),
     Mutant(
         name="watch-nobody-who-is-loaded",

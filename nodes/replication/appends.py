@@ -65,10 +65,12 @@ class Appends:
         now_ns: Callable[[], int],
         *,
         awaits_duplicates: bool = True,
+        awaits_beside_refusals: bool = True,
         ack_wait_ms: Callable[[int], int] = RULES.ack_wait_ms,
     ) -> None:
         self._partitions = partitions
         self._awaits_duplicates = awaits_duplicates
+        self._awaits_beside_refusals = awaits_beside_refusals
         self._ack_wait_ms = ack_wait_ms
         self._error_for_missing = error_for_missing
         self._produces = produces
@@ -129,7 +131,8 @@ class Appends:
             results[tp], append = self._append(tp, data, required_acks)
             if append is not None:
                 appends[tp] = append
-        if required_acks == acks.ALL and appends:
+        awaits = self._awaits_beside_refusals or len(appends) == len(entries)
+        if required_acks == acks.ALL and appends and awaits:
             pending = {
                 tp: PendingAppend(
                     result,

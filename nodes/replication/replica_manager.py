@@ -145,6 +145,7 @@ class ReplicaManager:
             metrics,
             now_ns,
             awaits_duplicates=rules.awaits_duplicates(),
+            awaits_beside_refusals=rules.awaits_beside_refusals(),
             ack_wait_ms=rules.ack_wait_ms,
         )
         fetches = Fetches(self._partitions, self._error_for_missing, self._fetches, self, now_ns)

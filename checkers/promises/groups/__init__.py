@@ -46,6 +46,7 @@ Violations:
 - ``member-refused``: of members within their time, whatever they ask for (`refused_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
 - ``generation-not-raised``: of the generation that they are of then (`later_generations`);
+- ``protocol-otherwise``: of what their group goes by (`chosen_protocols`);
 - ``group-never-formed``: members of a group poll, and none is ever given anything (`never_given`);
 - ``kept-out``: once all is calm all members have given up what they had, and none is given
   anything (`kept_out`);
@@ -78,6 +79,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.promises.groups.absent_members import AWAITED, absent_members
 from checkers.promises.groups.assigned_to_two import GIVEN, assigned_to_two
+from checkers.promises.groups.chosen_protocols import CHOSEN, chosen_protocols
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.denying import SERVED, denying
 from checkers.promises.groups.described_members import DESCRIBED, described_members
@@ -166,6 +168,7 @@ def check(history: History) -> Outcome:
         *told_members(history, outcome),
         *later_generations(history, outcome),
         *described_members(history, outcome),
+        *chosen_protocols(history, outcome),
         *read_positions(history, outcome),
     )
     for finding, n in in_courses:
@@ -240,6 +243,7 @@ PROMISE: Final = Promise(
         "put-out-too-soon": "A member may be silent until its time is over.",
         "rebalance-untold": "Who is in a group that others join or leave is told so.",
         "generation-not-raised": "A group that comes together anew is of a later generation.",
+        "protocol-otherwise": "A group goes by a protocol that its members offer.",
         "commit-refused": "A member that is to join anew may commit until it does.",
         "group-never-formed": "Where members of a group poll, partitions are given to them.",
         "kept-out": "When all have joined anew, partitions are given to them at once.",
@@ -272,6 +276,7 @@ PROMISE: Final = Promise(
         AWAITED: "at coordinators that stayed, and that nothing kept from answering",
         TOLD: "as another joined, left, or was missed",
         LATER: "as they were told, at the same coordinator",
+        CHOSEN: "by their coordinator, with the partitions' assignment to come",
         KEPT_BY_TOLD: "before they did",
         ANEW: "by rebalance, of members that can all have been waited for",
         GIVEN: "by the client, as it takes them up",

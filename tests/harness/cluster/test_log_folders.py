@@ -212,6 +212,14 @@ BROKEN: dict[str, tuple[LawfulChange, tuple[str, str]]] = {
         lambda log: patch(first(log, ".index"), 8, bytes(8)),
         ("index", ".index"),
     ),
+    "an entry that outlived what was cut": (
+        lambda log: patch(
+            first(log, ".timeindex"),
+            len(first(log, ".timeindex").read_bytes()),
+            struct.pack(">qi", NOW_MS + 60_000, 400),
+        ),
+        ("index", ".timeindex"),
+    ),
     "another offset": (
         lambda log: patch(first(log, ".timeindex"), 8, struct.pack(">i", 400)),
         ("index", ".timeindex"),

@@ -22,7 +22,7 @@ from checkers.history import KINDS, problem_with
 from harness.workload import WorkloadSpec
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import build, encode_response, parse_body, parse_header
-from nodes.wire.records import check_crc, iter_records
+from nodes.wire.records import check_crc, iter_records, read_header
 from tests.jsonl import whole_rows
 
 TOPIC = "t"
@@ -42,7 +42,10 @@ class MiniCluster:
         self.told: dict[int, tuple[int, int]] = {}
         self.values: list[tuple[int, int]] = []  # (broker, value)
         self.partitions = 1
+        self.led: dict[int, int] = {}  # partitions that somebody else leads than ``leader``
         self.together: list[int] = []  # how many partitions each produce was for
+        self.batches: list[tuple[int, int, int]] = []
+        """Producer id, epoch and first sequence of each batch that came."""
         self.refused: set[int] = set()  # partitions whose records are too large for it
         self.asked: list[int] = []  # who was asked for metadata
         self.produce_error = 0
@@ -138,7 +141,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
                             "partitions": [
                                 {
                                     "partition_index": partition,
-                                    "leader_id": leader,
+                                    "leader_id": cluster.led.get(partition, leader),
                                     "leader_epoch": leader_epoch,
                                     "replica_nodes": [1, 2],
                                     "isr_nodes": [1, 2],
@@ -152,6 +155,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 }
             if header.api_key == ApiKey.PRODUCE:
                 return self._produce(request)
+            if header.api_key == ApiKey.INIT_PRODUCER_ID:
+                return {"error_code": 0, "producer_id": 7_000, "producer_epoch": 0}
             if header.api_key == ApiKey.DELETE_GROUPS:
                 mine = node == cluster.leader
                 cluster.deleted |= set(request.groups_names) if mine else set()
@@ -165,7 +170,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
                 return {"error_code": 0, "topics": [self._cleared(request)]}
             if header.api_key == ApiKey.JOIN_GROUP:
                 error = 16 if node != cluster.leader else 0 if request.member_id else 79
-                more = {"protocol_type": None, "protocol_name": "", "members": []}
+                last = str(request.protocols[-1].name)
+                more = {"protocol_type": None, "protocol_name": last, "members": []}
                 return {
                     **{"error_code": error, "generation_id": -1 if error else 1, "leader": ""},
                     **more,
@@ -331,7 +337,10 @@ class MiniHandler(socketserver.BaseRequestHandler):
         for partition in topic.partition_data:
             assert check_crc(partition.records)
             (record,) = iter_records(partition.records)
-            error = cluster.produce_error or (0 if node == cluster.leader else 6)
+            head = read_header(partition.records)
+            cluster.batches.append((head.producer_id, head.producer_epoch, head.base_sequence))
+            leader = cluster.led.get(partition.index, cluster.leader)
+            error = cluster.produce_error or (0 if node == leader else 6)
             error = error or (10 if partition.index in cluster.refused else 0)
             if not error:
                 cluster.values.append((node, struct.unpack_from(">q", record.value)[0]))

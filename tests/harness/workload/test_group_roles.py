@@ -202,6 +202,9 @@ def test_of_two_members_one_stays_and_the_other_comes_and_goes(
     last = next(r for r in mine if r["step"] == "last")
     assert (last["type"], last["keep_ms"]) == ("ok", 1_500)
     assert {r["keep_ms"] for r in mine if r["step"] == "enter"} == {1_500, 4_000}
+    offered = {(r["offers"], r.get("protocol")) for r in mine if r["step"] == "enter"}
+    assert {("range", None), ("range", "range")} <= offered
+    assert offered <= {(o, p) for o in ("sticky,range", "range") for p in (None, "range")}
     kept = [r for r in mine if r["step"] == "keep"]
     assert [(r["error"], r["offset"]) for r in kept[:1]] == [(22, 1)], "as it answers"
     assert {(g, member) for _, g, member in mini.commits} == {(1, "come-back-with-this")}

@@ -63,6 +63,46 @@ def test_all_that_a_broker_leads_is_written_to_in_one_request_and_answered_each_
     assert len({row["value"] for row in found}) == len({row["op"] for row in found}) == len(found)
 
 
+def test_who_has_not_heard_of_a_move_is_refused_beside_others(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """Every other request to a broker has a record that it refuses; nobody is asked for that."""
+    mini.partitions, mini.led = 3, {2: 2}
+    plan = spec("joint-producer", topics={"t": 3}, rate_per_s=200, strays=True)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: {1, 2, 3} <= set(mini.together) and len(mini.values) > 40)
+        assert workload.stop() == 0
+    found = done(sound(rows(plan.output)))
+    assert {(r["node"], r["partition"], r["type"], r["error"]) for r in found} == {
+        *((1, 0, "ok", 0), (1, 1, "ok", 0), (2, 2, "ok", 0)),
+        *((1, 2, "info", 6), (2, 0, "info", 6), (2, 1, "info", 6)),
+    }
+    assert len(mini.asked) < len(mini.together) / 4
+    assert len({row["value"] for row in found}) == len(found)
+
+
+def test_producer_epochs_are_raised_after_so_many_batches_and_after_what_was_not_acknowledged(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("joint-producer", topics={"t": 1}, rate_per_s=100, raises=3)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(mini.batches) > 8)
+        with mini.lock:
+            mini.produce_error, at = 19, len(mini.batches)
+        wait_until(lambda: len(mini.batches) > at + 2)
+        assert workload.stop() == 0
+    assert {one[0] for one in mini.batches} == {7_000}
+    assert [one[1:] for one in mini.batches[:7]] == [
+        *((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0))
+    ]
+    refused = [one[1:] for one in mini.batches[at : at + 3]]
+    assert [sequence for _, sequence in refused[1:]] == [0, 0]
+    assert refused[2][0] == refused[1][0] + 1 == refused[0][0] + 2
+    sound(rows(plan.output))
+
+
 def test_leaders_of_a_topic_that_was_made_again_are_followed(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:

@@ -72,6 +72,9 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("ignore-heartbeats", "heartbeats_count"),
         ("keep-what-is-erased", "erases_on_load"),
         ("acknowledge-duplicates-at-once", "awaits_duplicates"),
+        ("acknowledge-beside-a-refusal", "awaits_beside_refusals"),
+        ("confuse-producer-epochs", "tells_producer_epochs_apart"),
+        ("wipe-out-overrides", "keeps_overrides"),
         ("go-on-without-a-disk", "halts_without_disks"),
         ("forget-the-dead-at-failover", "looks_for_the_dead"),
         ("remember-groups-of-before", "forgets_at_resignation"),
@@ -375,6 +378,17 @@ def test_a_generation_that_is_kept_unless_somebody_is_new() -> None:
     assert [RULES.next_generation(4, new) for new in (True, False)] == [5, 5]
     assert [kept(4, new) for new in (True, False)] == [5, 4]
     assert kept(0, False) == 1
+
+
+def test_a_protocol_that_only_the_first_member_knows() -> None:
+    wrong = rules_with(["go-by-the-first-members-favourite"]).chosen_protocol
+    for offers, right in (
+        ([["sticky", "range"], ["range"]], "range"),
+        ([["range"], ["sticky", "range"]], "range"),
+        ([["a", "b"], ["b", "a"], ["b", "a"]], "b"),
+    ):
+        assert RULES.chosen_protocol(offers) == right
+        assert wrong(offers) == offers[0][0]
 
 
 def test_how_long_acks_all_waits() -> None:
