@@ -110,6 +110,24 @@ def test_what_is_advertised_is_what_was_said_or_else_what_was_bound() -> None:
 # ---- ZooKeeper -----------------------------------------------------------------------------------
 
 
+def test_every_advertised_listener_is_registered() -> None:
+    """The control listener among them, which controllers look for (KIP-291), in the order of the
+    configuration."""
+    given = config(
+        listeners="CONTROL://:1,PLAINTEXT://:2,CLIENT://:3,HIDDEN://:4",
+        advertised_listeners="CLIENT://c:30,CONTROL://a:10,PLAINTEXT://b:20",
+        listener_security_protocol_map=(
+            "CONTROL:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT,HIDDEN:PLAINTEXT"
+        ),
+        control_plane_listener_name="CONTROL",
+    )
+    registered = broker._broker(given)
+    assert registered.id == 1
+    assert [e.connection_string for e in registered.endpoints] == [
+        *("CLIENT://c:30", "CONTROL://a:10", "PLAINTEXT://b:20"),
+    ]
+
+
 def test_zookeeper_is_dialled_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
 

@@ -238,6 +238,8 @@ def test_what_is_traced_of_each(cluster: Cluster) -> None:
     row = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 5}
     stopped = {"topic": "t", "partition": 1, "leader": None, "leader_epoch": 5}
     assert traced == [[row], [row], [stopped]]
+    epochs = [item.partition_epochs for to, item in cluster.channels.sent if to == 2]
+    assert epochs == [[9], [9], None], "of ZooKeeper's state, not of the leader"
 
 
 def test_one_line_for_each_request(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -200,6 +200,15 @@ def test_requests_may_be_as_large(start: Any, wire: Any, name: str) -> None:
     assert client.is_closed_by_peer()
 
 
+@pytest.mark.parametrize("most", [100, 104_857_600, 2**31 - 1])
+def test_how_large_is_as_configured(start: Any, most: int) -> None:
+    """On every listener; 100 MiB unless it is set."""
+    given = {} if most == 104_857_600 else {"socket_request_max_bytes": str(most)}
+    running = start(**DUAL, **given)
+    found = {p._max_request_bytes for parts in running.server._planes() for p in parts.processors()}
+    assert found == {most}
+
+
 def test_listening_sockets_have_the_configured_backlog(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

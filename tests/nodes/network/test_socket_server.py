@@ -225,6 +225,31 @@ def test_a_full_queue_freezes_a_single_plane(start: Any, wire: Any) -> None:
         assert client.answer() == i.to_bytes(4, "big")
 
 
+@pytest.mark.parametrize("listener", ["DATA", "CONTROL"])
+def test_what_waits_when_a_server_stops_is_dropped(start: Any, wire: Any, listener: str) -> None:
+    """SocketServer.stopProcessingRequests clears the queues of both planes: nobody is there any
+    more who could be answered, and a controller sends its request again to the next life."""
+    running = start(**DUAL)
+    gate, begun = threading.Event(), []
+
+    def handle(req: Any) -> None:
+        begun.append(req.correlation_id)
+        gate.wait(wire.patience_s)
+        wire.echo(req)
+
+    running.handle = handle
+    running.client(listener).send(wire.request(4, 1))
+    wire.eventually(lambda: begun == [1])
+    channels = [parts.channel for parts in running.server._planes()]
+    running.client(listener).send(wire.request(4, 2))
+    wire.eventually(lambda: sum(channel.size() for channel in channels) == 1)
+    running.server.stop_processing_requests()
+    assert [channel.size() for channel in channels] == [0, 0]
+    gate.set()
+    running.server.shutdown()
+    assert begun == [1]
+
+
 def test_a_full_queue_does_not_touch_the_control_plane(start: Any, wire: Any) -> None:
     running = start(queued_max_requests="5", **DUAL)
     gate = running.handle = Gate(wire)
