@@ -43,8 +43,9 @@ def bit_of(number: str) -> Column:
 
 
 def chosen(rows: DataFrame, blocks: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The rows of some blocks, by ``keys``. A few lie in the plan as a table: engines look all rows
-    up in one of which they know how small it is, and move all rows about where they do not."""
+    """The rows of some blocks, or of whatever ``keys`` name. A few of these lie in the plan as a
+    table: engines look all rows up in one that they know to be small, and move all rows about where
+    they do not know."""
     from pyspark.sql import functions as F
 
     wanted = blocks.select(*keys)

@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 
+from checkers.facts import blocks
 from checkers.facts.accounts import accounts
 from checkers.facts.replicas import replicas
 from checkers.history import frames
@@ -58,7 +59,11 @@ def told(story: Story, partition: int, logs: dict[int, dict[int, tuple[int, int]
                   high_watermark=end, is_leader=node == 1, partition=partition)  # fmt: skip
 
 
-def test_logs_are_compared_as_if_record_by_record(spark: Any) -> None:
+@pytest.mark.parametrize("few", [blocks.FEW, 1], ids=["few", "many"])
+def test_logs_are_compared_as_if_record_by_record(
+    spark: Any, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "FEW", few)
     rng, story = random.Random(3), Story()
     logs = {partition: logs_of(rng, partition) for partition in range(60)}
     for partition, of in logs.items():

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.blocks import chosen
 from checkers.facts.leadership import TP
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -58,7 +59,7 @@ def _written_by_workloads(history: History, rows: DataFrame) -> DataFrame:
         return rows
     topic = ["arm", "trial", "topic"]
     written = history.frame("produce").where("topic is not null").select(*topic).distinct()
-    return rows.join(F.broadcast(written), topic, "left_semi")
+    return chosen(rows, written, topic)
 
 
 def _finding(row: dict[str, Any], where: str) -> Finding:
