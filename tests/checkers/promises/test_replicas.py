@@ -432,6 +432,18 @@ def read(how: str) -> Story:
             if how == "an epoch of nobody's":
                 state = {"leader": 1, "leader_epoch": 0, "isr": [1, 2, 3], "partition_epoch": 0}
                 story.add("zk_write", 1, what="state", step="created", zxid=1, **state)
+        case "an epoch that no copy has":
+            for row in story.rows["log_read"]:
+                row["leader_epoch"] = 7
+            story.rows["leadership"].clear()
+            for node in (1, 2):
+                story.commit(1, 1, 0, source="controller", process=f"node-{node}")
+        case "an epoch of nobody's in the checkpoint" | "its own epochs in the checkpoint":
+            state = {"leader": 1, "leader_epoch": 0, "isr": [1, 2, 3], "partition_epoch": 0}
+            story.add("zk_write", 1, what="state", step="created", zxid=1, **state)
+            strange = [{"leader_epoch": 7, "offset": 3}] if how.startswith("an") else []
+            noted = [{"leader_epoch": 0, "offset": 0}, *strange]
+            story.add("log_folder", 90_000, node=2, checkpoint=noted)
         case "another time":
             for row in story.rows["log_read"]:
                 row["append_time_ms"] = 5 + (row["node"] == 3 and row["offset"] == 1)
@@ -465,10 +477,13 @@ LAWFUL = (
     "a watermark below the end, one out of sync",
     "a watermark below the end, one behind",
     "an epoch of which a watch may not know",
+    "its own epochs in the checkpoint",
 )
 BROKEN = {
     "a watermark below the end": {"high-watermark-stuck": 1},
     "an epoch of nobody's": {"epoch-never-committed": 3},
+    "an epoch that no copy has": {"epoch-never-committed": 3},
+    "an epoch of nobody's in the checkpoint": {"epoch-never-committed": 1},
     "another time": {"replica-differs": 1},
 }
 
