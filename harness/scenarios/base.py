@@ -307,6 +307,7 @@ def joint_producer(topic: str, partitions: int, *, first_value: int = 5_000_000_
     one producer epoch after the other."""
     topics = {"topics": {topic: partitions}}
     params = {**topics, "acks": -1, "first_value": first_value, "strays": True, "raises": 3}
+    params |= {"ack_timeout_ms": 5_000}  # so that run.json tells of it
     return Role(role="joint-producer", process="joint-producer", params=params)
 
 

@@ -10,15 +10,17 @@ request, which the broker cannot have had before that.
 And it waits for as long as it allows (DelayedOperation's own timeout): who is told so before that
 time, counted likewise, was given up too soon (``given-up-too-soon``), whatever kept it waiting.
 
-Lawful, and looks similar: a request for several partitions, which waits for the last of them (only
-producers that name one are judged); a leader that is cut off or paused while a successor commits
+A request for several partitions waits for the last of them, and tells of each by itself: its time
+is up for those that are not committed by then (DelayedProduce.onComplete).
+
+Lawful, and looks similar: a leader that is cut off or paused while a successor commits
 the record (no later leader epoch may have been committed by then, and nothing may have been done to
 the broker); an answer that is late on its way: its sending does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -42,6 +44,8 @@ TICK_NS: Final = 20_000_000
 _HEARD_NS: Final = 1_000_000_000
 """So long after its commit a leader epoch may be seen by who writes the history."""
 _TIMED_OUT: Final = 7
+_DIRECT: Final = "direct-producer"
+_JOINT: Final = "joint-producer"
 _SENDERS: Final = "arm string, trial int, process string, _allowed bigint"
 _TROUBLES: Final = "arm string, trial int, node int, _from bigint, _to bigint"
 Row = Mapping[str, Any]
@@ -99,13 +103,13 @@ def left_unanswered(history: History) -> Iterator[Finding]:
 
 def _timed_out(history: History) -> DataFrame | None:
     """Those whose time was up; None: there is no such producer."""
-    sent = senders(history)
+    sent = senders(history, (_DIRECT, _JOINT))
     return None if sent is None else sent.where(f"error = {_TIMED_OUT}")
 
 
-def senders(history: History) -> DataFrame | None:
-    """Records with acks=all of producers that name one partition, with the time (ns) that they
-    allow; None: there is no such producer."""
+def senders(history: History, roles: Sequence[str] = (_DIRECT,)) -> DataFrame | None:
+    """Records with acks=all of producers that say how long they allow, with that time (ns), unless
+    told otherwise of those that name one partition; None: there is no such producer."""
     told = [
         {
             "arm": arm,
@@ -115,7 +119,7 @@ def senders(history: History) -> DataFrame | None:
         }
         for (arm, trial), workloads in history.run.workloads.items()
         for one in workloads
-        if one.role == "direct-producer" and one.acks == -1 and one.ack_timeout_ms is not None
+        if one.role in roles and one.acks == -1 and one.ack_timeout_ms is not None
     ]
     if not told or not history.has("produce"):
         return None

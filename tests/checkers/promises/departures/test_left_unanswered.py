@@ -62,7 +62,11 @@ CASES: dict[str, tuple[Any, bool]] = {
     "acknowledged": (lambda s: (sent(s, error=None), given(s)), False),
     "too few in sync": (lambda s: (sent(s, error=20), given(s)), False),
     "acks=1": (lambda s: (sent(s, acks=1), given(s)), False),
-    "many partitions": (lambda s: (sent(s, process="joint"), given(s)), False),
+    "one of many partitions": (lambda s: (sent(s, process="joint"), given(s)), True),
+    "one of many partitions, not committed": (
+        lambda s: (sent(s, process="joint"), given(s, UP + 50)),
+        False,
+    ),
     "nobody says how long": (lambda s: (sent(s, process="silent"), given(s)), False),
     "a successor": (lambda s: (sent(s), given(s), s.commit(SENT + 100, 2, 4)), False),
     "a successor, long after": (lambda s: (sent(s), given(s), s.commit(UP + 5_000, 2, 4)), True),
