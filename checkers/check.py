@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from checkers import sail
-from checkers.facts.standstills import standstills
+from checkers.facts.standstills import PATIENCE_NS, standstills
 from checkers.facts.whole_rows import VOID
 from checkers.history import HistoryError
 from checkers.history.frames import History
@@ -224,7 +224,8 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
         if strange:
             raise ValueError(f"findings of rules that the promise does not have: {strange}")
         if judged.timed:
-            outcome.doubt(judged.timed, standstills(history))
+            outcome.doubt(judged.timed - judged.patient, standstills(history))
+            outcome.doubt(judged.patient, standstills(history, PATIENCE_NS))
         result.verdict, result.reasons = outcome.verdict(history.expected(judged.name))
         result.arms, result.evidence = outcome.arms, _by_place(outcome.evidence)
         result.violations = attach(history, outcome.findings)

@@ -3,25 +3,30 @@
 The harness ticks ten times a second while a trial lasts, and writes down when a tick came very late
 (``standstill``, `harness.pulse`): a virtual machine was paused, or every process was stopped. Who
 is held to a time by the clock of that machine cannot be blamed for it. A machine that is merely
-busy is no such thing: on two cores with a load of 17 no tick was 30 ms late.
+busy is no such thing: on two cores with a load of 17 no tick was 30 ms late (with one of 35, now
+and then 0.6 s).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
+PATIENCE_NS: Final = 1_000_000_000
+"""What stands still for less than that in all changes nothing for who was given five seconds."""
 Trial = tuple[str, int]
 
 
-def standstills(history: History) -> dict[Trial, str]:
-    """By trial in which it did, for how long it stood still, in words."""
+def standstills(history: History, least_ns: int = 0) -> dict[Trial, str]:
+    """By trial in which it did, for how long it stood still, in words; if for that long in all."""
     lasting_ns: dict[Trial, list[int]] = {}
     for row in history.rows("standstill"):
         lasting_ns.setdefault((row["arm"], row["trial"]), []).append(row["lasting_ns"])
-    return {trial: _says(lasted) for trial, lasted in lasting_ns.items()}
+    return {
+        trial: _says(lasted) for trial, lasted in lasting_ns.items() if sum(lasted) >= least_ns
+    }
 
 
 def _says(lasted: list[int]) -> str:

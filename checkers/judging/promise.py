@@ -24,7 +24,8 @@ class Promise:
     which it saw nothing of any of it is `unknown`. ``unknown_when``: what else keeps it from
     judging. ``blind``: what it cannot see even then. ``timed``: the rules that hold somebody to a
     time; what they find while the machine stood still proves nothing
-    (`checkers.facts.standstills`).
+    (`checkers.facts.standstills`); ``patient``: those of them that give five seconds and more, to
+    which a moment of that does nothing.
     """
 
     name: str
@@ -38,4 +39,5 @@ class Promise:
     unknown_when: tuple[str, ...] = ()
     blind: tuple[str, ...] = ()
     timed: frozenset[str] = frozenset()
+    patient: frozenset[str] = frozenset()
     check: Callable[[History], Outcome]

@@ -66,6 +66,9 @@ def _section(promise: Promise) -> str:
     if promise.timed:
         timed = ", ".join(f"`{rule}`" for rule in promise.rules if rule in promise.timed)
         lines.append(f"- **Proves nothing of a trial in which the machine stood still**: {timed}.")
+    if promise.patient:
+        patient = ", ".join(f"`{rule}`" for rule in promise.rules if rule in promise.patient)
+        lines.append(f"- Only where it stood still for a second and more: {patient}.")
     if promise.blind:
         lines.append(f"- **Blind** to {'; '.join(promise.blind)}.")
     lines.append(f"- **Scenarios**: {_scenarios(promise)}.")

@@ -134,9 +134,29 @@ def test_nobody_is_late_while_the_machine_stands_still(
     assert told == [f"{story.arm}, trial {trial}: {says}" for trial in doubted]
 
 
+@pytest.mark.parametrize(
+    ("lasting_ns", "verdict"), [(999_999_999, Verdict.INVALID), (1_000_000_000, Verdict.UNKNOWN)]
+)
+def test_a_moment_is_nothing_to_who_was_given_long(
+    story: Any, spark: Any, lasting_ns: int, verdict: Verdict
+) -> None:
+    def check(_history: History) -> Outcome:
+        outcome = Outcome()
+        outcome.saw(story.arm, 0, "records")
+        outcome.add(Finding("late", "says", story.arm, 0, ()))
+        return outcome
+
+    story.add("standstill", 40, process="pulse", lasting_ns=lasting_ns)
+    late = frozenset({"late"})
+    judged = dataclasses.replace(
+        promise("records"), check=check, rules={"late": ""}, timed=late, patient=late
+    )
+    assert run_check(story.history(spark), judged)[0].verdict is verdict
+
+
 def test_who_is_held_to_a_time_is_a_rule() -> None:
     for each in promises():
-        assert each.timed <= set(each.rules), each.name
+        assert each.patient <= each.timed <= set(each.rules), each.name
 
 
 def test_a_crashing_checker_is_unknown(story: Any, spark: Any) -> None:

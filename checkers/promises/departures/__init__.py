@@ -419,5 +419,6 @@ PROMISE: Final = Promise(
             "answered-late",
         }
     ),
+    patient=frozenset({"dead-leads", "dead-in-sync", "dead-elected", "led-on"}),
     check=check,
 )

@@ -488,5 +488,8 @@ PROMISE: Final = Promise(
             "live-broker-offline",
         }
     ),
+    patient=frozenset(
+        {"metadata-forgot", "metadata-still-names", "controller-unknown", "live-broker-offline"}
+    ),
     check=check,
 )
