@@ -24,9 +24,7 @@ def standstills(history: History, least_ns: int = 0) -> dict[Trial, str]:
     lasting_ns: dict[Trial, list[int]] = {}
     for row in history.rows("standstill"):
         lasting_ns.setdefault((row["arm"], row["trial"]), []).append(row["lasting_ns"])
-    return {
-        trial: _says(lasted) for trial, lasted in lasting_ns.items() if sum(lasted) >= least_ns
-    }
+    return {trial: _says(lasted) for trial, lasted in lasting_ns.items() if sum(lasted) >= least_ns}
 
 
 def _says(lasted: list[int]) -> str:
