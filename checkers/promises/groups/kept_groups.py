@@ -57,7 +57,7 @@ _NO_GROUP: Final = 69
 _MS: Final = 1_000_000
 _SENT_AWAY: Final = (14, 16)
 """COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR: nothing was done, but see `_given_away`."""
-AT_ONCE_NS: Final = 100 * _MS
+AT_ONCE_NS: Final = 20 * _MS
 """Who says later than that that it does not coordinate the group, and did before, may have written
 it, and lost its partition as it waited for its followers."""
 _ROUNDED_NS: Final = 10 * _MS

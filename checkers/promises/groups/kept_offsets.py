@@ -16,6 +16,7 @@ from checkers.judging.excuses import Excuses, excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.tally import RULE, Sort, add, tally
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.groups.offices import Offices, has_begun, offices, told_late
 from checkers.promises.groups.strangers import answers, members_answers, strangers_answers
 from checkers.promises.polls import RESET_ERRORS
 
@@ -36,7 +37,7 @@ def kept_offsets(history: History, outcome: Outcome, commits: DataFrame) -> None
     """``commits``: those that were acknowledged."""
     _judge_beginnings(history, outcome, _beginnings(history, commits))
     if history.has("committed"):
-        _judge_kept(outcome, _kept(history, commits))
+        _judge_kept(history, outcome, _kept(history, commits))
         add(outcome, tally(_never_asked(history), None, _answer), _kept_otherwise)
     _asked_for(history, outcome, commits)
 
@@ -171,14 +172,27 @@ def _never_asked(history: History) -> DataFrame:
     return told.select(*names, F.lit("committed-never").alias(RULE))
 
 
-def _judge_kept(outcome: Outcome, rows: DataFrame) -> None:
+def _judge_kept(history: History, outcome: Outcome, rows: DataFrame) -> None:
     """A commit that was tried when a newer one already was may have replaced that, whatever came of
-    it: who had polled before a rebalance may commit an older offset after it."""
+    it: who had polled before a rebalance may commit an older offset after it. Clients ask without
+    require_stable: a coordinator that has just begun may lawfully know less (`told_late`)."""
     replaced = F.coalesce(F.col("again_t") >= F.col("kept_invoke_t"), F.lit(False))
     lost = F.coalesce(F.col("offset") < F.col("kept"), F.lit(False)) & ~replaced
     if _saw(outcome, rows, KEPT, lost):
-        wrong = rows.where(lost).withColumn(RULE, F.lit("committed-offset-lost"))
-        add(outcome, tally(wrong, None, _answer), _kept_otherwise)
+        sort = partial(_lost, told_late(history), offices(history))
+        found = tally(rows.where(lost), None, sort)
+        add(outcome, found, _kept_otherwise)
+        for (arm, trial, excuse), n in found.in_order():
+            if excuse is not None:
+                outcome.excuse(arm, trial, "committed-offset-lost", excuse, of=KEPT, n=n)
+
+
+def _lost(late: frozenset[str], known: Offices, row: Row) -> Sort:
+    arm, trial = row["arm"], row["trial"]
+    begun = arm in late and has_begun(known.of(arm, trial, row["group"]), row)
+    order = (row["t"], *key_of(row), row["process"])
+    rule = None if begun else "committed-offset-lost"
+    return Sort((arm, trial, "has-begun" if begun else None), order, rule)
 
 
 def _answer(row: Row) -> Sort:

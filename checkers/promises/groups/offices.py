@@ -19,6 +19,10 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 MOVED_NS: Final = 1_000_000_000
 """A watch may see a commit so late."""
 _ENDS: Final = frozenset({"kill", "stop", "stopped", "exited", "pause"})
+CAUGHT_UP_NS: Final = 3_000_000_000
+"""So long may a coordinator that has just begun not know what its followers have."""
+TOLD_LATE: Final = "positions_told_late"
+"""In run.json, of an arm: coordinators answer from what is committed as they know it."""
 Trial = tuple[str, int]
 Broker = tuple[str, int, int]
 """Arm, trial and node."""
@@ -86,3 +90,22 @@ def _gather(history: History) -> Offices:
             if row["event"] in _ENDS:
                 ends.setdefault((*place, row["node"]), []).append(row["t"])
     return Offices(states, spans, ends)
+
+
+def told_late(history: History) -> frozenset[str]:
+    """The arms in which a coordinator that has just begun may tell of less than it has read
+    (CoordinatorRuntime of Apache Kafka since 4.0, without require_stable)."""
+    return frozenset(arm for arm, facts in history.run.arms.items() if facts.get(TOLD_LATE))
+
+
+def has_begun(states: Sequence[State], row: Mapping[str, Any], node: int | None = None) -> bool:
+    """Whether another leader of the group's partition was committed (``node``, if given) so shortly
+    before the row was asked, or since."""
+    before: int | None = None
+    since_t: int | None = None
+    for state in states:
+        leader = state.row["leader"]
+        if state.t <= row["t"] and leader != before and node in (None, leader):
+            since_t = state.t
+        before = leader
+    return since_t is not None and row["invoke_t"] - since_t < CAUGHT_UP_NS

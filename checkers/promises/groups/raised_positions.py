@@ -12,10 +12,10 @@ Lawful, and looks similar: one of the past, whether it has not heard yet that an
 the group, or is just giving it up (an answer of Kafka's that is on its way then tells of no
 position: GroupMetadataManager lets go of the partition and then of its groups); a position that was
 asked for before the higher one was, and was answered later, or never, may have been kept after it.
-Where coordinators answer from what is committed as they know it (`LATE`: CoordinatorRuntime, of
-Apache Kafka since 4.0; members ask with require_stable, and wait), one that has just begun may know
-less of what others kept, until its followers have fetched from it: for `_CAUGHT_UP_NS` after its
-leadership was committed that is excused, and counted.
+Where coordinators answer from what is committed as they know it (`TOLD_LATE`: CoordinatorRuntime,
+of Apache Kafka since 4.0; members ask with require_stable, and wait), one that has just begun may
+know less of what others kept, until its followers have fetched from it: for `CAUGHT_UP_NS` after
+its leadership was committed that is excused, and counted.
 """
 
 from __future__ import annotations
@@ -30,15 +30,19 @@ from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.groups.kept_groups import LOST
-from checkers.promises.groups.offices import OFFSETS_TOPIC, Offices, offices, partition_of
+from checkers.promises.groups.offices import (
+    OFFSETS_TOPIC,
+    Offices,
+    has_begun,
+    offices,
+    partition_of,
+    told_late,
+)
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RAISED: Final = "raised positions asked for"
-LATE: Final = "positions_told_late"
-"""In run.json, of an arm."""
-_CAUGHT_UP_NS: Final = 3_000_000_000
 _NEAR_NS: Final = 200_000_000
 """A broker may hear of its successor before anybody who watches ZooKeeper."""
 _NAMES: Final = ("arm", "trial", "group", "node", "step", "type", "offset", "invoke_t", "t")
@@ -67,8 +71,7 @@ def raised_positions(history: History, outcome: Outcome) -> Iterator[tuple[Findi
     if not history.has("group_step"):
         return
     steps = history.frame("group_step").where("step in ('raise', 'see') and group is not null")
-    late = frozenset(arm for arm, facts in history.run.arms.items() if facts.get(LATE))
-    judge = partial(_of_group, offices(history), _led(history), late)
+    judge = partial(_of_group, offices(history), _led(history), told_late(history))
     by = ["arm", "trial", "group"]
     yield from in_courses(outcome, steps.select(*_NAMES), by, ["t", "invoke_t"], judge)
 
@@ -117,7 +120,7 @@ def _of_group(
             if row["offset"] < known["offset"] and _came_before(asked.get(row["offset"]), known):
                 own = kept.by.get(node)
                 knew = own is not None and row["offset"] < own["offset"]
-                if arm in late and not knew and _has_begun(states, row):
+                if arm in late and not knew and has_begun(states, row, node):
                     outcome.excuse(arm, trial, LOST, "has-begun", of=RAISED)
                     continue
                 yield _finding(row, known)
@@ -128,17 +131,6 @@ def _came_before(told: Row | None, known: Row) -> bool:
     """Whether what was told was certainly asked for, and answered, before the higher one; None: no
     position was told, or none that anybody asked for."""
     return told is None or (told["type"] != "info" and told["t"] < known["invoke_t"])
-
-
-def _has_begun(states: Sequence[State], row: Row) -> bool:
-    """Whether the row's broker was committed as the leader so shortly before it was asked."""
-    before: int | None = None
-    since_t: int | None = None
-    for state in states:
-        if state.t <= row["invoke_t"] and state.row["leader"] == row["node"] != before:
-            since_t = state.t
-        before = state.row["leader"]
-    return since_t is not None and row["invoke_t"] - since_t < _CAUGHT_UP_NS
 
 
 def _finding(row: Row, known: Row) -> Finding:

@@ -14,8 +14,10 @@ of it again.
   commit (``keep``) because of it.
 
 Lawful, and looks similar: a coordinator that has become it since begins sessions anew, once it has
-read the group; one that stood still answers in whatever order it likes, once. A member of which
-nobody hears any more is told that it is none.
+read the group, and says blindly that all is well while it reads (GroupCoordinator.handleHeartbeat:
+whatever else it is asked then is answered COORDINATOR_LOAD_IN_PROGRESS); one that stood still
+answers in whatever order it likes, once. A member of which nobody hears any more is told that it is
+none.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ OFTEN: Final = 3
 _LOADED_NS: Final = 1_000_000_000
 _SPAN_NS: Final = 500_000_000
 _MS: Final = 1_000_000
+_LOADING: Final = 14
+"""COORDINATOR_LOAD_IN_PROGRESS."""
 _t: Final = itemgetter("t")
 
 
@@ -60,7 +64,7 @@ class _Cause(NamedTuple):
 
 
 def told_members(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
-    steps = ("enter", "live", "keep", "part", "last")
+    steps = ("enter", "live", "keep", "own", "part", "last")
     yield from living_groups(history, outcome, steps, partial(_of_group, offices(history)))
 
 
@@ -75,10 +79,11 @@ def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[F
         yield _refused(refused[0], len(refused))
     led = {state.row["leader_epoch"]: state.t for state in reversed(offices.of(*key))}
     moves = sorted(led.values())
+    reading = [row for row in rows if row["error"] == _LOADING]
     for cause, until in _causes(rows):
         at = bisect_right(moves, until)
         moved = moves[at - 1] if at else 0
-        if late := _untold(lives, cause, moved + _LOADED_NS, until):
+        if late := _untold(lives, reading, cause, moved + _LOADED_NS, until):
             yield _finding(cause, late)
             return
 
@@ -96,9 +101,12 @@ def _causes(rows: list[Row]) -> Iterator[tuple[_Cause, int]]:
         yield _Cause(row, row["t"] + (row["keep_ms"] or 0) * _MS), until
 
 
-def _untold(lives: list[Row], cause: _Cause, moved: int, until: int) -> list[Row]:
+def _untold(
+    lives: list[Row], reading: list[Row], cause: _Cause, moved: int, until: int
+) -> list[Row]:
     """The answers of one coordinator in a row that ought to have told, if these are enough.
-    ``lives``: in order of their answers; ``moved``: when the last one had become it."""
+    ``lives``: in order of their answers; ``reading``: those who say that they have not read the
+    group yet; ``moved``: when the last one had become it."""
     since, step = cause.t, cause.row["step"]
     if moved > cause.row["t" if step == "last" else "invoke_t"]:
         # It begins sessions anew when it has read the group, which may take it long: at the latest
@@ -106,7 +114,8 @@ def _untold(lives: list[Row], cause: _Cause, moved: int, until: int) -> list[Row
         later = range(bisect_right(lives, moved, key=_t), len(lives))
         answered = (lives[at]["t"] for at in later if lives[at]["type"] == "ok")
         session_ns = cause.t - cause.row["t"] if step == "last" else 0
-        since = max(since, next(answered, moved) + session_ns)
+        read = max((row["invoke_t"] for row in reading if row["t"] <= until), default=moved)
+        since = max(since, max(next(answered, moved), read) + session_ns)
     run: list[Row] = []
     within = slice(bisect_left(lives, since + SURE_NS, key=_t), bisect_right(lives, until, key=_t))
     for row in lives[within]:

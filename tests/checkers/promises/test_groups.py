@@ -9,6 +9,7 @@ import pytest
 from checkers.judging.verdict import Verdict
 from checkers.promises import polls
 from checkers.promises.groups import KEPT, REFUSED, check
+from checkers.promises.groups.offices import OFFSETS_TOPIC, TOLD_LATE
 from checkers.promises.groups.shown_offsets import SHOWN
 from tests.checkers.conftest import ARM, Story, judged_together
 from tests.checkers.promises.groups.test_coordinators import GROUP, LATE
@@ -132,6 +133,33 @@ def test_an_offset_that_the_coordinator_acknowledged_is_kept(
     asked(story, offset)
     found = yield apart(story, "lost") if broken else story
     assert found.counts.get("committed-offset-lost", 0) == broken
+
+
+@pytest.mark.parametrize(
+    ("moved", "t", "late", "lost"),
+    [
+        (4_000, 5_000, True, 0),
+        (4_000, 5_000, False, 1),
+        (4_000, 7_100, True, 1),
+        (5_010, 5_000, True, 1),
+        (None, 5_000, True, 1),
+    ],
+)
+@judging(check)
+def test_a_coordinator_that_has_just_begun_may_know_later_what_was_kept(
+    story: Any, moved: float | None, t: float, late: bool, lost: int
+) -> Asks:
+    handed_over(story)
+    facts = {**story.run["arms"][story.arm], TOLD_LATE: late}
+    story.run = {**story.run, "arms": {**story.run["arms"], story.arm: facts}}
+    story.commit(1, 1, 0, topic=OFFSETS_TOPIC)
+    if moved is not None:
+        story.commit(moved, 2, 1, topic=OFFSETS_TOPIC)
+    story.add("committed", t, process="b", offset=9, invoke_t=t - 5, **G)
+    found = yield story
+    assert found.counts.get("committed-offset-lost", 0) == lost
+    rule = (story.arm, 0, "committed-offset-lost", "has-begun", KEPT)
+    assert found.excused.get(rule, 0) == 1 - lost
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.groups.offices import OFFSETS_TOPIC, partition_of
-from checkers.promises.groups.raised_positions import LATE, RAISED, raised_positions
+from checkers.promises.groups.offices import OFFSETS_TOPIC, TOLD_LATE, partition_of
+from checkers.promises.groups.raised_positions import RAISED, raised_positions
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging, ruled
 
@@ -108,7 +108,7 @@ def test_a_new_coordinator_may_know_later_where_it_answers_what_is_committed(
     t: float, late: bool, lost: int
 ) -> Asks:
     told = story()
-    facts = {**told.run["arms"][told.arm], LATE: late}
+    facts = {**told.run["arms"][told.arm], TOLD_LATE: late}
     told.run = {**told.run, "arms": {**told.run["arms"], told.arm: facts}}
     step(told, t, "see", 6, node=2)
     found = yield told
@@ -120,7 +120,7 @@ def test_a_new_coordinator_may_know_later_where_it_answers_what_is_committed(
 @judging(ruled(raised_positions))
 def test_that_it_has_begun_anew_is_not_its_own_word() -> Asks:
     told = story()
-    facts = {**told.run["arms"][told.arm], LATE: True}
+    facts = {**told.run["arms"][told.arm], TOLD_LATE: True}
     told.run = {**told.run, "arms": {**told.run["arms"], told.arm: facts}}
     leads(told, LED + 5_000, 2)
     # Nor a commit of who leads already.
@@ -133,7 +133,7 @@ def test_that_it_has_begun_anew_is_not_its_own_word() -> Asks:
 @judging(ruled(raised_positions))
 def test_what_it_kept_itself_it_knows_at_once() -> Asks:
     told = story()
-    facts = {**told.run["arms"][told.arm], LATE: True}
+    facts = {**told.run["arms"][told.arm], TOLD_LATE: True}
     told.run = {**told.run, "arms": {**told.run["arms"], told.arm: facts}}
     step(told, LED + 300, "raise", 8, node=2)
     step(told, LED + 500, "see", 7, node=2)

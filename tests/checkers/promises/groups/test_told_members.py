@@ -169,6 +169,24 @@ CASES: dict[str, Case] = {
         ),
         *(UNTOLD, 0, 0),
     ),
+    "who says that all is well while it reads it": (
+        lambda s: (
+            moved(s, BEGUN + 1_000, 2, 1),
+            ends(s, "last"),
+            lives(s, BEGUN + 1_500, BEGUN + 9_000 + SESSION + 1_400, node=2),
+            step(s, BEGUN + 9_000, "own", 14, node=2),
+        ),
+        *(None, 0, 0),
+    ),
+    "who has read it, and misses nobody": (
+        lambda s: (
+            moved(s, BEGUN + 1_000, 2, 1),
+            ends(s, "last"),
+            lives(s, BEGUN + 1_500, BEGUN + 9_000 + SESSION + 3_000, node=2),
+            step(s, BEGUN + 9_000, "own", 14, node=2),
+        ),
+        *(UNTOLD, 0, 0),
+    ),
     "said by two in turn": (
         lambda s: [
             ends(s, "last"),
