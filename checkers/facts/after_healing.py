@@ -8,7 +8,7 @@ failed on the way may have been put in place by half. Healing is tried for these
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,6 +75,8 @@ class AfterHealing:
     """Nodes that the harness stopped, killed or paused, and did not begin again."""
     stood_ns: int = 0
     """For how long the machine stood still in all, at any time in the trial."""
+    slowest_start_ns: int = 0
+    """How long a broker that was started took to be ready, at most, at any time in the trial."""
 
     @property
     def looked_ns(self) -> int:
@@ -118,6 +120,16 @@ class AfterHealing:
         return f"it is catching up, {before} and then {lag} records behind"
 
 
+def _starts_ns(events: Iterable[Row]) -> Iterator[int]:
+    """How long each start took, of those that came to an end."""
+    began: dict[int, int] = {}
+    for row in sorted(events, key=lambda row: int(row["t"])):
+        if row["event"] == "start":
+            began[row["node"]] = row["t"]
+        elif row["event"] == "ready" and row["node"] in began:
+            yield row["t"] - began.pop(row["node"])
+
+
 def after_healing(history: History, key: Trial) -> AfterHealing | str:
     """What is known of that trial since its faults were healed, or why nothing is."""
 
@@ -143,6 +155,7 @@ def after_healing(history: History, key: Trial) -> AfterHealing | str:
         was_away=frozenset(away),
         taken_down=frozenset(n for n, event in last.items() if event in _TAKEN_DOWN),
         stood_ns=sum(r["lasting_ns"] for r in mine("standstill")),
+        slowest_start_ns=max(_starts_ns(mine("node_event")), default=0),
     )
     for row in mine("final_state"):
         match row["what"]:

@@ -302,6 +302,22 @@ def test_on_a_machine_that_stood_still_it_is_waited_for_longer(
     assert ("stood still" in found[2]) is (verdict == "unknown")
 
 
+@pytest.mark.parametrize(
+    ("start_s", "lasting_s", "verdict"),
+    [(9.9, 8.1, "invalid"), (20.0, 28.1, "invalid"), (20.0, 27.9, "unknown")],
+)
+@judging(check, trial=Trial)
+def test_where_a_broker_takes_long_to_begin_it_is_waited_for_longer(
+    trial: Trial, start_s: float, lasting_s: float, verdict: str
+) -> Asks:
+    trial.story.add("node_event", 5_000, node=3, event="start")
+    trial.story.add("node_event", 5_000 + start_s * 1000, node=3, event="ready")
+    trial.node(2, lasting_s * 1000, answers=False)
+    found = told((yield trial.story))
+    assert found[0] == verdict
+    assert ("to begin" in found[2]) is (verdict == "unknown")
+
+
 @pytest.mark.parametrize(("stood_s", "verdict"), [(0.9, "invalid"), (3.0, "unknown")])
 @judging(check, trial=Trial)
 def test_nor_are_those_blamed_that_clients_wait_for(
