@@ -160,6 +160,8 @@ class BrokerConfig:
 
     # ---- identity and ZooKeeper ------------------------------------------------------------------
     broker_id: int = _int("broker.id", -1, -1)
+    broker_id_generation_enable: bool = _bool("broker.id.generation.enable", True)
+    reserved_broker_max_id: int = _int("reserved.broker.max.id", 1000)
     broker_rack: str | None = _string("broker.rack", None)
     zookeeper_connect: str = _string("zookeeper.connect", "")
     zookeeper_session_timeout_ms: int = _int("zookeeper.session.timeout.ms", 18000, 1)
@@ -408,6 +410,13 @@ def _resolve(values: dict[str, Any], given: Mapping[str, str]) -> None:
     _resolve_listeners(values)
     if values["broker_id"] < 0:
         raise ConfigError("broker.id", "an id is required", f"0 to {_INT_MAX}")
+    highest = values["reserved_broker_max_id"]
+    if values["broker_id_generation_enable"] and values["broker_id"] > highest:
+        raise ConfigError(
+            "broker.id",
+            f"{values['broker_id']} is among the ids that ZooKeeper gives out",
+            f"0 to {highest} (reserved.broker.max.id), or set broker.id.generation.enable=false",
+        )
     if not values["zookeeper_connect"]:
         raise ConfigError("zookeeper.connect", "is required", "host:port[,host:port...][/chroot]")
     if "process.roles" in given:

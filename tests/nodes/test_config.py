@@ -421,6 +421,9 @@ INTER = "inter.broker.listener.name"
          "the two"),
         ({"broker.id": "-1"},
          "config 'broker.id': an id is required; allowed: 0 to 2147483647"),
+        ({"broker.id": "1001"},
+         "config 'broker.id': 1001 is among the ids that ZooKeeper gives out; allowed: 0 to 1000 "
+         "(reserved.broker.max.id), or set broker.id.generation.enable=false"),
         ({"zookeeper.connect": ""},
          "config 'zookeeper.connect': is required; allowed: host:port[,host:port...][/chroot]"),
         ({"queued.max.request.bytes": "5"},
@@ -460,3 +463,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
     with pytest.raises(ConfigError) as refused:
         BrokerConfig.load(file)
     assert str(refused.value).startswith(f"{file}: config 'server.properties': cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"reserved.broker.max.id": "1001"}, {"broker.id.generation.enable": "false"}],
+)
+def test_ids_that_zookeeper_gives_out_may_be_lower_or_none(given: dict[str, str]) -> None:
+    properties = {**BASE, "broker.id": "1001", **given}
+    assert BrokerConfig.from_properties(properties).broker_id == 1001
