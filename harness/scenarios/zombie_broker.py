@@ -47,9 +47,9 @@ PARTITIONS = 3
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 7500
 BACK_MS = 1000
+"""After it was let go, who was stopped has a session again, most often."""
 HARMLESS = "log.segment.delete.delay.ms"
 """Brokers are given two other values of it while they run; topics have settings of their own."""
-"""After it was let go, who was stopped has a session again, most often."""
 RESET, SIZED, TIMED = "reset", "sized", "timed"
 FOLLOWED = "followed"
 """Of this one, too, the settings are changed."""
@@ -90,6 +90,18 @@ def _workloads(stage: Stage) -> Sequence[Role]:
                 "acks": -1,
                 "rate_per_s": 30.0,
                 "first_value": 4_000_000_000,
+            },
+        ),
+        # Who is told nothing hears of a new leader only as the old one hangs up: nobody else of
+        # that client's topic goes, or comes, before the load ends.
+        Role(
+            role="producer",
+            process="producer-unanswered",
+            params={
+                "topics": {FOLLOWED: len(stage.nodes)},
+                "acks": 0,
+                "rate_per_s": 30.0,
+                "first_value": 5_000_000_000,
             },
         ),
     ]
