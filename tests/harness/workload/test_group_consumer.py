@@ -140,7 +140,9 @@ def test_where_two_coordinate_a_group_a_member_is_who_let_it_in_says_it_is() -> 
     def id_of(node: int) -> Any:
         return SimpleNamespace(member_id=f"of-{node}", error_code=79)
 
-    let_in = SimpleNamespace(member_id="of-1", generation_id=7, leader="of-1", error_code=0)
+    let_in = SimpleNamespace(
+        member_id="of-1", generation_id=7, leader="of-1", error_code=0, protocol_name="range"
+    )
 
     pair = GroupPair(spec("group-pair"), OfPair(group="g", topic="t"))
     for node, answer in ((1, id_of(1)), (3, id_of(3)), (1, let_in)):

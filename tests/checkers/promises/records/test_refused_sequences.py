@@ -72,7 +72,6 @@ BROKEN: dict[str, Callable[[], Story]] = {
 }
 LAWFUL: dict[str, Callable[[], Story]] = {
     "nothing is known of an error": lambda: given_up(error=None),
-    "not idempotent": lambda: given_up(process="p"),
     "its leader was started since": lambda: started(2, 2_000),
     "started since, and there were five": lambda: started(2, 2_000, in_flight=5),
     "its leader cut its log since": lambda: cut(2, 2_000),
@@ -85,8 +84,13 @@ def test_a_producer_is_not_refused_what_comes_next(spark: Any) -> None:
     wrong = {name: rules for name, (rules, _) in found.items() if rules}
     assert wrong == {name: {"sequence-refused": 1} for name in BROKEN}
     assert [name for name, (_, why) in found.items() if any("had loaded" in w for w in why)] == (
-        list(LAWFUL)[2:]
+        list(LAWFUL)[1:]
     )
+
+
+def test_who_is_not_idempotent_has_no_sequences_to_be_refused_for(spark: Any) -> None:
+    counts = check(given_up(process="p").history(spark)).counts
+    assert counts == {"refused-for-nothing": 1}
 
 
 def test_what_was_lost_lawfully_takes_its_sequences_along(spark: Any) -> None:
