@@ -92,18 +92,6 @@ def _workloads(stage: Stage) -> Sequence[Role]:
                 "first_value": 4_000_000_000,
             },
         ),
-        # Who is told nothing hears of a new leader only as the old one hangs up: nobody else of
-        # that client's topic goes, or comes, before the load ends.
-        Role(
-            role="producer",
-            process="producer-unanswered",
-            params={
-                "topics": {FOLLOWED: len(stage.nodes)},
-                "acks": 0,
-                "rate_per_s": 30.0,
-                "first_value": 5_000_000_000,
-            },
-        ),
     ]
 
 
