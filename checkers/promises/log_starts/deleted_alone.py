@@ -5,8 +5,8 @@ A deletion is answered with success when no replica whose broker lives begins ea
 was asked for does nothing until it goes on: where it is in sync, registered all the while, and had
 been asked for nothing as high before, an answer that came meanwhile is one of the others alone.
 
-Not judged: topics that lose records by age or size as well, which moves beginnings without asking;
-who lost its registration while it was stopped, and need not be waited for.
+Not judged: topics that lose records by age or size as well, which moves beginnings without asking.
+Who has lost its registration need not be waited for.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _SPANS: Final = (
     "arm string, trial int, topic string, partition int, _stopped int, _from bigint, _to bigint"
 )
+_HEARD_NS: Final = 500_000_000
+"""A leader may hear of a registration's end so much sooner than who watches ZooKeeper."""
 _ASKED: Final = "coalesce(greatest(offset, low_watermark), offset, low_watermark)"
 
 
@@ -55,7 +57,7 @@ def deleted_alone(
 
 
 def _stood_still(history: History, partitions: Collection[Key]) -> Iterator[dict[str, Any]]:
-    """From when to when (ns) a replica that was in sync was stopped, and registered all along."""
+    """From when to when (ns) a replica that was in sync was stopped, and registered still."""
     events: dict[tuple[str, int, int], list[tuple[int, str]]] = {}
     for row in history.rows("node_event"):
         if row["node"] is not None:
@@ -64,8 +66,9 @@ def _stood_still(history: History, partitions: Collection[Key]) -> Iterator[dict
     led = leadership(history)
     for (arm, trial, node), of in events.items():
         for (from_t, event), (to_t, following) in pairwise(sorted(of)):
-            if event != "pause" or following != "resume":
+            if event != "pause" or following not in ("resume", "unregistered"):
                 continue
+            alive_t = to_t - (_HEARD_NS if following == "unregistered" else 0)
             for key in partitions:
                 if key[:2] != (arm, trial) or key not in led:
                     continue
@@ -73,4 +76,4 @@ def _stood_still(history: History, partitions: Collection[Key]) -> Iterator[dict
                 expires = history.run.topic(*key[:3]).expires
                 if states and not expires and node in (states[-1]["isr"] or ()):
                     place = dict(zip(TP, key, strict=True))
-                    yield {**place, "_stopped": node, "_from": from_t, "_to": to_t}
+                    yield {**place, "_stopped": node, "_from": from_t, "_to": alive_t}

@@ -410,6 +410,7 @@ ALONE: dict[str, tuple[Story, bool]] = {
     "asked for before it stood still": (_stopped(asked=14_900), False),
     "answered when it went on": (_stopped(answered=16_001), False),
     "it lost its registration": (_stopped(ends="unregistered"), False),
+    "it lost its registration after that": (_stopped(ends="unregistered", answered=15_400), True),
     "it was not in sync": (_stopped(isr=(1,)), False),
     "it is no replica": (_stopped(node=3), False),
     "it answered itself, late": (_stopped(node_asked=2), False),
