@@ -8,8 +8,10 @@ failed on the way may have been put in place by half. Healing is tried for these
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
+from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.faults import faults
@@ -75,8 +77,9 @@ class AfterHealing:
     """Nodes that the harness stopped, killed or paused, and did not begin again."""
     stood_ns: int = 0
     """For how long the machine stood still in all, at any time in the trial."""
-    slowest_start_ns: int = 0
-    """How long a broker that was started took to be ready, at most, at any time in the trial."""
+    usual_start_ns: int = 0
+    """How long it took brokers that were started to be ready, at any time in the trial: the middle
+    one of all starts, of two brokers at least (one that is slow alone says nothing of others)."""
 
     @property
     def looked_ns(self) -> int:
@@ -120,14 +123,16 @@ class AfterHealing:
         return f"it is catching up, {before} and then {lag} records behind"
 
 
-def _starts_ns(events: Iterable[Row]) -> Iterator[int]:
-    """How long each start took, of those that came to an end."""
+def _usual_start_ns(events: Iterable[Row]) -> int:
+    """Of the starts that came to an end; 0: of one broker alone, or of none."""
     began: dict[int, int] = {}
+    took: dict[int, list[int]] = {}
     for row in sorted(events, key=lambda row: int(row["t"])):
         if row["event"] == "start":
             began[row["node"]] = row["t"]
         elif row["event"] == "ready" and row["node"] in began:
-            yield row["t"] - began.pop(row["node"])
+            took.setdefault(row["node"], []).append(row["t"] - began.pop(row["node"]))
+    return median_low(chain.from_iterable(took.values())) if len(took) > 1 else 0
 
 
 def after_healing(history: History, key: Trial) -> AfterHealing | str:
@@ -155,7 +160,7 @@ def after_healing(history: History, key: Trial) -> AfterHealing | str:
         was_away=frozenset(away),
         taken_down=frozenset(n for n, event in last.items() if event in _TAKEN_DOWN),
         stood_ns=sum(r["lasting_ns"] for r in mine("standstill")),
-        slowest_start_ns=max(_starts_ns(mine("node_event")), default=0),
+        usual_start_ns=_usual_start_ns(mine("node_event")),
     )
     for row in mine("final_state"):
         match row["what"]:

@@ -110,6 +110,11 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "one answers what its followers are known to have",
         "ZooKeeper's leaders, or the metadata log's, and the run's own record of the release",
     ),
+    "reads-groups": Excuse(
+        "a coordinator of groups had just begun to lead their partition, and told others that it "
+        "reads it: until then it says blindly that all is well",
+        "ZooKeeper's leaders, or the metadata log's: it was committed ten seconds before, or less",
+    ),
     "given-away": Excuse(
         "a deletion was refused late by who had coordinated the group, and may have been written",
         "ZooKeeper's leaders, or the metadata log's: another led the group's partition meanwhile",

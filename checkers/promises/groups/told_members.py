@@ -15,7 +15,8 @@ of it again.
 
 Lawful, and looks similar: a coordinator that has become it since begins sessions anew, once it has
 read the group, and says blindly that all is well while it reads (GroupCoordinator.handleHeartbeat:
-whatever else it is asked then is answered COORDINATOR_LOAD_IN_PROGRESS); one that stood still
+whatever else it is asked then is answered COORDINATOR_LOAD_IN_PROGRESS; excused, and counted, for
+`_READS_NS` after its leadership was committed); one that stood still
 answers in whatever order it likes, once. A member of which nobody hears any more is told that it is
 none.
 """
@@ -52,6 +53,7 @@ _SPAN_NS: Final = 500_000_000
 _MS: Final = 1_000_000
 _LOADING: Final = 14
 """COORDINATOR_LOAD_IN_PROGRESS."""
+_READS_NS: Final = 10_000_000_000
 _t: Final = itemgetter("t")
 
 
@@ -79,13 +81,19 @@ def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[F
         yield _refused(refused[0], len(refused))
     led = {state.row["leader_epoch"]: state.t for state in reversed(offices.of(*key))}
     moves = sorted(led.values())
-    reading = [row for row in rows if row["error"] == _LOADING]
+    reads = [row for row in rows if row["error"] == _LOADING]
     for cause, until in _causes(rows):
         at = bisect_right(moves, until)
         moved = moves[at - 1] if at else 0
-        if late := _untold(lives, reading, cause, moved + _LOADED_NS, until):
-            yield _finding(cause, late)
-            return
+        late = _untold(lives, [], cause, moved + _LOADED_NS, until)
+        if not late:
+            continue
+        reading = [row for row in reads if row["invoke_t"] - moved < _READS_NS]
+        if not _untold(lives, reading, cause, moved + _LOADED_NS, until):
+            outcome.excuse(arm, trial, UNTOLD, "reads-groups", of=TOLD)
+            continue
+        yield _finding(cause, late)
+        return
 
 
 def _causes(rows: list[Row]) -> Iterator[tuple[_Cause, int]]:

@@ -60,7 +60,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.log_starts.deleted_alone import deleted_alone
+from checkers.promises.log_starts.deleted_alone import STOOD, deleted_alone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -121,7 +121,7 @@ def check(history: History) -> Outcome:
     judged = told.where(f"asked_ms = {_EARLIEST}")
     little = done.where("low_watermark < offset").withColumn("_known", F.col("offset"))
     broken = _broken("deleted-too-little", little)
-    alone = deleted_alone(history, answered, partitions)
+    alone = deleted_alone(history, outcome, answered, partitions)
     if alone is not None:
         broken = broken.unionByName(_broken("deleted-alone", alone))
     broken = broken.unionByName(_broken("deleted-uncommitted", _uncommitted(history, every, done)))
@@ -413,6 +413,7 @@ PROMISE: Final = Promise(
         ANSWERED: "with success",
         TOLD: "by leaders of partitions whose records are deleted",
         BELOW: "of which deletions had been answered",
+        STOOD: "of partitions that it holds, in sync",
         KEPT: "held against low watermarks that had been answered before healing",
     },
     blind=(

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.leadership import TP, Key, leadership
+from checkers.judging.outcome import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from checkers.history.frames import History
 
+STOOD: Final = "deletions asked for while a replica stood still"
 _SPANS: Final = (
     "arm string, trial int, topic string, partition int, _stopped int, _from bigint, _to bigint"
 )
@@ -33,7 +35,7 @@ _ASKED: Final = "coalesce(greatest(offset, low_watermark), offset, low_watermark
 
 
 def deleted_alone(
-    history: History, answered: DataFrame, partitions: Collection[Key]
+    history: History, outcome: Outcome, answered: DataFrame, partitions: Collection[Key]
 ) -> DataFrame | None:
     """Deletions that were answered with success while a replica in sync stood still that had not
     been asked for as much: `answered`'s columns, ``_known`` (the highest offset that it had been
@@ -48,10 +50,11 @@ def deleted_alone(
         .groupBy(*TP, "_stopped", "_from")
         .agg(F.max(F.expr(_ASKED)).alias("_known"))
     )
-    meanwhile = here.where(
-        "type = 'ok' and node <> _stopped and invoke_t > _from and t < _to and low_watermark > 0"
-    )
-    alone = meanwhile.join(before, [*TP, "_stopped", "_from"], "left")
+    meanwhile = here.where("node <> _stopped and invoke_t > _from and invoke_t < _to")
+    for row in meanwhile.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(row["arm"], row["trial"], STOOD, row["count"])
+    done = meanwhile.where("type = 'ok' and t < _to and low_watermark > 0")
+    alone = done.join(before, [*TP, "_stopped", "_from"], "left")
     alone = alone.withColumn("_known", F.coalesce("_known", F.lit(0)))
     return alone.where("low_watermark > _known")
 

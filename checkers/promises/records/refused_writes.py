@@ -34,6 +34,8 @@ _OF_A_PRODUCER: Final = (45, 46, 47, 48, 49, 59, 90)
 """OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
 INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, PRODUCER_FENCED: to who is not
 idempotent, and has neither sequences nor an epoch."""
+_WITH_EPOCHS: Final = ("joint-producer",)
+"""They send nothing again, and have sequences and epochs all the same."""
 _FORBIDDEN: Final = (29, 30, 31, 53, 58)
 _KINDS: Final = (
     *("fetch", "metadata", "listed_offset", "epoch_end", "read_at", "read_below"),
@@ -68,9 +70,10 @@ def _of_producers(history: History) -> DataFrame:
     """What only idempotent producers can be told, to who certainly is none."""
     plain = history.table(
         [
-            dict(zip(("arm", "trial", "process"), key, strict=True))
-            for key, how in history.run.deliveries().items()
-            if how != "idempotent"
+            {"arm": arm, "trial": trial, "process": one.process}
+            for (arm, trial), of in history.run.workloads.items()
+            for one in of
+            if one.delivery not in (None, "idempotent") and one.role not in _WITH_EPOCHS
         ],
         "arm string, trial int, process string",
     )

@@ -16,7 +16,7 @@ From the end of healing to the end of the load, which goes on for that: each for
 The cluster's own state is read past every proxy when the load ends (kind ``final_state``); where
 something has not recovered by then, the harness goes on looking and the load goes on. What still
 has not is a violation where it was looked at long enough (`LONG_NS`, and longer on a machine that
-stood still, or where a broker takes long to begin) and tried often enough (`ATTEMPTS`), and
+stood still, or where brokers take long to begin) and tried often enough (`ATTEMPTS`), and
 `unknown` where it was not. Never silence. And what takes no record while nothing is in place
 between one fault and the next: ``not-accepted``, `between_faults`.
 
@@ -66,9 +66,9 @@ _STOOD: Final = 10
 """So many times as long as the machine stood still is waited longer: sessions that ended meanwhile,
 and what was late for that, come back in that time, too."""
 BEGINS_NS: Final = 10_000_000_000
-"""A machine on which a broker takes longer than that to begin is slow: Kafka's takes 5 to 8 s."""
+"""A machine on which brokers take longer than that to begin is slow: Kafka's take 5 to 8 s."""
 _SLOWER: Final = 2
-"""So many times as much as it took longer is waited longer."""
+"""So many times as much as they took longer is waited longer."""
 
 
 _GIVES_BACK: Final = "auto.leader.rebalance.enable"
@@ -269,15 +269,15 @@ def _judge(
 
 
 def _long_ns(seen: AfterHealing) -> int:
-    late_ns = max(0, seen.slowest_start_ns - BEGINS_NS)
+    late_ns = max(0, seen.usual_start_ns - BEGINS_NS)
     return LONG_NS + _STOOD * seen.stood_ns + _SLOWER * late_ns
 
 
 def _slow(seen: AfterHealing) -> str:
     if seen.stood_ns:
         return f" on a machine that stood still for {seen.stood_ns / 1e9:.1f} s"
-    if seen.slowest_start_ns > BEGINS_NS:
-        return f" on a machine where a broker took {seen.slowest_start_ns / 1e9:.1f} s to begin"
+    if seen.usual_start_ns > BEGINS_NS:
+        return f" on a machine where brokers took {seen.usual_start_ns / 1e9:.1f} s to begin"
     return ""
 
 

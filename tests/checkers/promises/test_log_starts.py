@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from checkers.promises.log_starts import TOLD, check
+from checkers.promises.log_starts.deleted_alone import STOOD
 from checkers.promises.truncation_loss import check as check_losses
-from tests.checkers.conftest import Story, judged_together
+from tests.checkers.conftest import ARM, Story, judged_together
 
 LATEST, EARLIEST = -1, -2
 HEALED, LOOKED = 60_000, 80_000
@@ -423,3 +424,5 @@ def test_a_deletion_waits_for_a_replica_that_stands_still(spark: Any) -> None:
     assert {name: rules.get("deleted-alone", 0) for name, (rules, _) in found.items()} == {
         name: int(is_found) for name, (_, is_found) in ALONE.items()
     }
+    for name, n in (("a replica stands still", 1), ("it is no replica", 0)):
+        assert check(ALONE[name][0].history(spark)).evidence[ARM, 0, STOOD] == n

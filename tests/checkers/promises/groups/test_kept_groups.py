@@ -83,6 +83,22 @@ CASES = {
         ),
         None,
     ),
+    "as who lost it meanwhile said so when it had waited": (
+        lambda s: (
+            moved(s, 11_900, 1),
+            step(s, 12_000, "delete", type="fail", error=16, invoke_t=11_979),
+            step(s, 13_000, "delete", type="fail", error=69, invoke_t=12_990, node=2),
+        ),
+        None,
+    ),
+    "as who lost it meanwhile said so at once": (
+        lambda s: (
+            moved(s, 11_900, 1),
+            step(s, 12_000, "delete", type="fail", error=16, invoke_t=11_981),
+            step(s, 13_000, "delete", type="fail", error=69, invoke_t=12_990, node=2),
+        ),
+        LOST,
+    ),
     "no such group to delete, as who led on meanwhile said so late": (
         lambda s: (
             moved(s, 11_900, 3),

@@ -178,6 +178,15 @@ CASES: dict[str, Case] = {
         ),
         *(None, 0, 0),
     ),
+    "who says for too long that it reads it": (
+        lambda s: (
+            moved(s, BEGUN + 1_000, 2, 1),
+            ends(s, "last"),
+            lives(s, BEGUN + 1_500, BEGUN + 12_000 + SESSION, node=2),
+            step(s, BEGUN + 11_100, "own", 14, node=2),
+        ),
+        *(UNTOLD, 0, 0),
+    ),
     "who has read it, and misses nobody": (
         lambda s: (
             moved(s, BEGUN + 1_000, 2, 1),

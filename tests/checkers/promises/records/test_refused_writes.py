@@ -19,11 +19,13 @@ def check(history: Any) -> Outcome:
     return outcome
 
 
-def refused(error: int, delivery: str | None = None, acks: int = 1) -> Story:
+def refused(
+    error: int, delivery: str | None = None, acks: int = 1, role: str = "producer"
+) -> Story:
     """A producer that says how often it sends a record, or does not, is told that error."""
     story = Story()
     if delivery is not None:
-        own = {"process": "p", "role": "producer", "delivery": delivery}
+        own = {"process": "p", "role": role, "delivery": delivery}
         story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": [own]}]
     story.produce(500, 7, 0, acks)
     story.produce(510, 8, None, acks, type="info", error=error)
@@ -42,6 +44,10 @@ STORIES: dict[str, tuple[Story, int]] = {
     "a sequence, to who has none": (refused(45, "once"), 1),
     "an epoch, to who has none": (refused(47, "once-a-leader"), 1),
     "an epoch, to who may have begun another": (refused(47, "idempotent"), 0),
+    "an epoch, to who has one, and sends nothing again": (
+        refused(47, "once", role="joint-producer"),
+        0,
+    ),
     "an epoch, to who does not say how it sends": (refused(47), 0),
     "it is led elsewhere": (refused(6, "once"), 0),
     "a log that is damaged": (asked("read_at", 2), 1),
