@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
-from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.faults import faults
 from checkers.facts.segments import fallen
+from checkers.facts.slow_starts import longer_ns, usual_starts
 from checkers.facts.timeline import FOREVER
 from checkers.facts.trials import rows_of
 
@@ -79,7 +78,9 @@ class AfterHealing:
     """For how long the machine stood still in all, at any time in the trial."""
     usual_start_ns: int = 0
     """How long it took brokers that were started to be ready, at any time in the trial: the middle
-    one of all starts, of two brokers at least (one that is slow alone says nothing of others)."""
+    one of all starts (`checkers.facts.slow_starts`)."""
+    longer_ns: int = 0
+    """So much longer is waited for what is late on a machine on which that took long."""
 
     @property
     def looked_ns(self) -> int:
@@ -123,18 +124,6 @@ class AfterHealing:
         return f"it is catching up, {before} and then {lag} records behind"
 
 
-def _usual_start_ns(events: Iterable[Row]) -> int:
-    """Of the starts that came to an end; 0: of one broker alone, or of none."""
-    began: dict[int, int] = {}
-    took: dict[int, list[int]] = {}
-    for row in sorted(events, key=lambda row: int(row["t"])):
-        if row["event"] == "start":
-            began[row["node"]] = row["t"]
-        elif row["event"] == "ready" and row["node"] in began:
-            took.setdefault(row["node"], []).append(row["t"] - began.pop(row["node"]))
-    return median_low(chain.from_iterable(took.values())) if len(took) > 1 else 0
-
-
 def after_healing(history: History, key: Trial) -> AfterHealing | str:
     """What is known of that trial since its faults were healed, or why nothing is."""
 
@@ -160,7 +149,8 @@ def after_healing(history: History, key: Trial) -> AfterHealing | str:
         was_away=frozenset(away),
         taken_down=frozenset(n for n, event in last.items() if event in _TAKEN_DOWN),
         stood_ns=sum(r["lasting_ns"] for r in mine("standstill")),
-        usual_start_ns=_usual_start_ns(mine("node_event")),
+        usual_start_ns=usual_starts(history).get(key, 0),
+        longer_ns=longer_ns(history).get(key, 0),
     )
     for row in mine("final_state"):
         match row["what"]:

@@ -12,7 +12,8 @@ it would have come to what it is owed nobody can say.
 In between, from `_A_WHILE_NS` on, nobody can say (`unknown`), unless it lacks the last of each of
 its partitions, of which it has several: a consumer that is to end polls on until nothing more
 comes, when nobody writes any more, and what holds up one of them does not hold up all. A member of
-a group stands for all of it. Blind: what was acknowledged in the last second before a consumer's
+a group stands for all of it. On a slow machine all of this takes longer
+(`checkers.facts.slow_starts`). Blind: what was acknowledged in the last second before a consumer's
 last poll.
 """
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.segments import fallen
+from checkers.facts.slow_starts import longer_ns
 from checkers.judging.excuses import Excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -40,13 +42,14 @@ _DRAINED_NS: Final = 1_500_000_000
 _A_WHILE_NS: Final = 1_000_000_000
 """Who was given nothing new in so long, but had no longer, is not known to be stuck."""
 Row = Mapping[str, Any]
+Trial = tuple[str, int]
 _TP: Final = ["arm", "trial", "topic", "partition"]
 
 
 def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
     """What was acknowledged, against the last that each consumer was given of that partition, among
     those that polled long enough after healing."""
-    healed: dict[tuple[str, int], int] = {}
+    healed: dict[Trial, int] = {}
     down = fallen(history)
     for row in history.rows("phase"):
         here = (row["arm"], row["trial"])
@@ -56,12 +59,14 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
         outcome.unjudged(arm, "records that were never delivered: nobody tells when it was healed")
     if not healed or not history.has("produce"):
         return
-    rows = _behind(history, healed)
+    longer = longer_ns(history)
+    long_ns = {trial: _LONG_ENOUGH_NS + longer.get(trial, 0) for trial in healed}
+    rows = _behind(history, healed, long_ns)
     at_its_end = _without_any_last(rows)
     for row in rows:
         arm, trial = row["arm"], row["trial"]
         polled_ns = row["_last_poll_t"] - row["_healed_t"]
-        was_patient = polled_ns > _LONG_ENOUGH_NS
+        was_patient = polled_ns > row["_long_ns"]
         outcome.saw(arm, trial, "partitions that a consumer was patient with", int(was_patient))
         missed = _missed_in_the_end(row, was_patient)
         if missed is None:
@@ -82,7 +87,7 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
             why = f"and {one['offset']} had been acknowledged {seconds:.1f} s before its last poll"
             calm_s = (row["_last_poll_t"] - row["_given_t"]) / 1e9
             short = "too short to tell"
-            if waited_ns > _LONG_ENOUGH_NS:
+            if waited_ns > row["_long_ns"]:
                 short = f"it was given something {calm_s:.1f} s before that: too slow to tell"
             outcome.unknown(arm, trial, f"{says}, {why}: {short}")
             continue
@@ -103,20 +108,25 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
         )
 
 
-def _behind(history: History, healed: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
+def _behind(
+    history: History, healed: Mapping[Trial, int], long_ns: Mapping[Trial, int]
+) -> list[dict[str, Any]]:
     """By partition and reader that went on polling: the last that it was given (``_given``, at
     ``_given_t``); of what was acknowledged beyond that the highest: before healing (``early``),
     long before its last poll (``old``), and a while before it (``late``); how much was acknowledged
     by then at all (``owed``)."""
     table = history.table(
-        [{"arm": a, "trial": t, "_healed_t": h} for (a, t), h in healed.items()],
-        "arm string, trial int, _healed_t bigint",
+        [
+            {"arm": key[0], "trial": key[1], "_healed_t": at_t, "_long_ns": long_ns[key]}
+            for key, at_t in healed.items()
+        ],
+        "arm string, trial int, _healed_t bigint, _long_ns bigint",
     )
     reads = _readers(history).join(F.broadcast(table), ["arm", "trial"])
     polls = reads.groupBy("arm", "trial", "reader").agg(F.max("t").alias("_last_poll_t"))
     given = (
         reads.where("type = 'ok' and offset >= 0")
-        .groupBy(*_TP, "reader", "_healed_t")
+        .groupBy(*_TP, "reader", "_healed_t", "_long_ns")
         .agg(F.max("offset").alias("_given"), F.max("t").alias("_given_t"))
     )
     patient = given.join(F.broadcast(polls), ["arm", "trial", "reader"])
@@ -126,10 +136,11 @@ def _behind(history: History, healed: Mapping[tuple[str, int], int]) -> list[dic
     acked = F.broadcast(patient).join(acked.select(*_TP, "offset", "value", "t"), _TP)
     one, t = F.struct("offset", "value", "t"), F.col("t")
     beyond = F.col("offset") > F.col("_given")
+    old = t < F.col("_last_poll_t") - F.col("_long_ns")
     late = t < F.col("_last_poll_t") - _A_WHILE_NS
     found = acked.groupBy(*patient.columns).agg(
         F.max(F.when(beyond & (t < F.col("_healed_t")), one)).alias("early"),
-        F.max(F.when(beyond & (t < F.col("_last_poll_t") - _LONG_ENOUGH_NS), one)).alias("old"),
+        F.max(F.when(beyond & old, one)).alias("old"),
         F.max(F.when(beyond & late, one)).alias("late"),
         F.count(F.when(late, 1)).alias("owed"),
     )
@@ -155,8 +166,8 @@ def _missed_in_the_end(row: Row, was_patient: bool) -> tuple[Row, bool] | None:
     early, old, late = row["early"], row["old"], row["late"]
     still_ns = row["_last_poll_t"] - row["_given_t"]
     if early is not None:
-        return early, was_patient and still_ns > _LONG_ENOUGH_NS
-    if old is not None and still_ns > _LONG_ENOUGH_NS:
+        return early, was_patient and still_ns > row["_long_ns"]
+    if old is not None and still_ns > row["_long_ns"]:
         return old, was_patient
     if late is not None and still_ns > _A_WHILE_NS:
         return late, False

@@ -65,10 +65,6 @@ ATTEMPTS: Final = 10
 _STOOD: Final = 10
 """So many times as long as the machine stood still is waited longer: sessions that ended meanwhile,
 and what was late for that, come back in that time, too."""
-BEGINS_NS: Final = 10_000_000_000
-"""A machine on which brokers take longer than that to begin is slow: Kafka's take 5 to 8 s."""
-_SLOWER: Final = 2
-"""So many times as much as they took longer is waited longer."""
 
 
 _GIVES_BACK: Final = "auto.leader.rebalance.enable"
@@ -269,14 +265,13 @@ def _judge(
 
 
 def _long_ns(seen: AfterHealing) -> int:
-    late_ns = max(0, seen.usual_start_ns - BEGINS_NS)
-    return LONG_NS + _STOOD * seen.stood_ns + _SLOWER * late_ns
+    return LONG_NS + _STOOD * seen.stood_ns + seen.longer_ns
 
 
 def _slow(seen: AfterHealing) -> str:
     if seen.stood_ns:
         return f" on a machine that stood still for {seen.stood_ns / 1e9:.1f} s"
-    if seen.usual_start_ns > BEGINS_NS:
+    if seen.longer_ns:
         return f" on a machine where brokers took {seen.usual_start_ns / 1e9:.1f} s to begin"
     return ""
 

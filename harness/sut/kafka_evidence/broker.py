@@ -1,6 +1,8 @@
 """``server.log`` and ``controller.log``: boots, registrations, truncations, ISRs, elections.
 
-    starting (kafka.server.KafkaServer)           a boot begins (its number is counted)
+    starting (kafka.server.KafkaServer)           a boot begins (its number is counted); without
+                                                  ZooKeeper: [ControllerServer id=2] Starting
+                                                  controller (kafka.server.ControllerServer)
     Kafka version: 3.9.2                          of the line that these parsers are for
     Registered broker 1 ... (broker epoch): 71    which broker epoch it has from now on
     [UnifiedLog ...] Truncating to offset 8       truncation; "has no effect" lines are none ([Log
@@ -52,6 +54,7 @@ _ISR: Final = re.compile(
     r"\[Partition (\S+)-(\d+) broker=\d+\] ISR updated (?:from AlterIsr )?to \[?([\d,]*)\]? .*"
     r"(?:zkV|v)ersion updated to \[?(\d+)\]?"
 )
+_NAME: Final = re.compile(r"^\[\w+ id=\d+\] ")
 _STARTS: Final = re.compile(
     r"\[Partition \S+ broker=\d+\] (\S+)-(\d+) starts at [Ll]eader [Ee]poch (\d+) from offset "
     r"(\d+)(?: with high watermark (\d+))?\. "
@@ -94,11 +97,13 @@ class ServerLog:
 
 def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str) -> ServerLog:
     """``line_of_kafka``: what its version must begin with; ``start``: the logger and message that
-    begin a boot, as ``message (logger)``. Raises `HistoryError` for another Kafka."""
+    begin a boot, as ``message (logger)``, without the name that a server puts before what it says
+    (``[ControllerServer id=2]``). Raises `HistoryError` for another Kafka, and where it started
+    without saying so: whatever is told by boot would be told of one."""
     log = ServerLog()
     for line in read_lines(path, tally):
         known = "known"
-        if f"{line.message} ({line.logger})" == start:
+        if f"{_NAME.sub('', line.message)} ({line.logger})" == start:
             log.starts_ms.append(line.wall_ms)
         elif found := _VERSION.match(line.message):
             log.version = found[1]
@@ -132,6 +137,11 @@ def read_server_log(path: Path, tally: Tally, *, line_of_kafka: str, start: str)
         else:
             known = "ignored"
         tally.count(path.name, known)
+    if log.version is not None and not log.starts_ms:
+        raise HistoryError(
+            f"{path}: Kafka {log.version} started, and no line says when; allowed: a line "
+            f"{start!r} for each start"
+        )
     return log
 
 

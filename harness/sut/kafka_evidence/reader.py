@@ -38,8 +38,9 @@ from harness.sut.metadata_log import Committed, Elected, read_metadata_log
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
 
 _UNTOLD: Final = "not told by this release"
-_KRAFT_START: Final = "Starting controller (kafka.server.ControllerServer)"
-_START: Final = "starting (kafka.server.KafkaServer)"
+KRAFT_START: Final = "Starting controller (kafka.server.ControllerServer)"
+START: Final = "starting (kafka.server.KafkaServer)"
+"""What begins a boot, as `read_server_log` takes it: without ZooKeeper, and with it."""
 _OUTPUT: Final = "output.log"
 """What a node printed (`harness.runtime`): it is there when the node was started."""
 Row = dict[str, Any]
@@ -52,9 +53,7 @@ def read_evidence(
 
     ``version``: whose lines they are, as far as releases differ."""
     folder, tally = layout.dir, Tally()
-    server = read_server_log(
-        folder / files.SERVER, tally, line_of_kafka=line_of_kafka, start=_START
-    )
+    server = read_server_log(folder / files.SERVER, tally, line_of_kafka=line_of_kafka, start=START)
     stamps = Stamps(layout.node, clock, tuple(server.starts_ms))
     changes: list[Row] = []
     stops: list[Row] = []
@@ -92,7 +91,7 @@ def read_kraft_evidence(
     """
     folder, tally = layout.dir, Tally()
     server = read_server_log(
-        folder / files.SERVER, tally, line_of_kafka=line_of_kafka, start=_KRAFT_START
+        folder / files.SERVER, tally, line_of_kafka=line_of_kafka, start=KRAFT_START
     )
     stamps = Stamps(layout.node, clock, tuple(server.starts_ms))
     changes = [

@@ -57,6 +57,28 @@ def test_the_wrong_leader_is_found_at_any_time(calm: Any, spark: Any) -> Asks:
 
 
 @pytest.mark.parametrize(
+    ("starts_s", "asked", "is_late"),
+    [
+        ((9.9, 9.9), 17_000, True),
+        ((12.0, 12.0), 17_000, False),
+        ((12.0, 12.0), 20_100, True),
+        ((3.0, 12.0), 17_000, True),
+        ((12.0,), 17_000, True),
+    ],
+)
+@judging(check, calm=calmed)
+def test_a_slow_machine_is_given_longer(
+    calm: Any, starts_s: tuple[float, ...], asked: float, is_late: bool
+) -> Asks:
+    """The middle of all starts tells; one broker that is slow alone absolves nobody."""
+    for node, seconds in enumerate(starts_s, 1):
+        calm.add("node_event", -20_000, node=node, event="start")
+        calm.add("node_event", -20_000 + seconds * 1_000, node=node, event="ready")
+    shown(calm, asked, 2, 1, isr=[2, 3])
+    assert (yield calm).counts == ({"metadata-isr-behind": 1} if is_late else {})
+
+
+@pytest.mark.parametrize(
     ("error", "rules"),
     [(5, {}), (72, {}), (0, {"metadata-wrong-leader": 1, "metadata-error-otherwise": 1})],
 )

@@ -14,8 +14,10 @@ from checkers.history import HistoryError, problem_with
 from faults.protocol import Link
 from harness.runtime.protocol import Address, Programs
 from harness.sut.kafka_evidence import read_evidence
+from harness.sut.kafka_evidence.broker import read_server_log
 from harness.sut.kafka_evidence.lines import Tally, read_lines
 from harness.sut.kafka_evidence.publishes import publish_rows
+from harness.sut.kafka_evidence.reader import KRAFT_START, START
 from harness.sut.kafka_evidence.stamps import Stamps
 from harness.sut.kafka_evidence.values import parse_data
 from harness.sut.kafka_versions import Version
@@ -468,6 +470,34 @@ def test_generated_text_is_read_back(text: str, value: dict[str, Any]) -> None:
 def test_text_that_is_no_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"unreadable|not an object"):
         parse_data(text)
+
+
+@pytest.mark.parametrize(
+    ("start", "message", "logger"),
+    [
+        (KRAFT_START, "[ControllerServer id=2] Starting controller", "ControllerServer"),
+        (START, "starting", "KafkaServer"),
+        (START, "[KafkaServer id=0] starting", "KafkaServer"),
+    ],
+)
+def test_each_start_is_counted_whoever_says_so(
+    tmp_path: Path, start: str, message: str, logger: str
+) -> None:
+    lines = [log(ms, message, f"kafka.server.{logger}") for ms in (10, 2_010)]
+    write(tmp_path, "server.log", [*lines, log(2_020, "Starting controller 2", logger)])
+    found = read_server_log(
+        tmp_path / "server.log", Tally(), line_of_kafka="3.9.", start=start
+    ).starts_ms
+    assert found == [NOON_MS + 10, NOON_MS + 2_010]
+
+
+def test_a_broker_that_started_without_saying_so_is_refused(tmp_path: Path) -> None:
+    version = log(9, "Kafka version: 3.9.2", "org.apache.kafka.common.utils.AppInfoParser")
+    write(tmp_path, "server.log", [version])
+    with pytest.raises(HistoryError, match=r"Kafka 3\.9\.2 started, and no line says when"):
+        rows(tmp_path)
+    write(tmp_path, "server.log", [log(1, "starting", SERVER), version])
+    assert not rows(tmp_path)
 
 
 # -- KRaft: how far a broker's cache has come ----------------------------------------------------
