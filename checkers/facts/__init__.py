@@ -38,5 +38,6 @@ its rows or columns mean. A fact judges nothing.
     deleted_records up to where records were deleted on request
     details      what the harness wrote beside an event
     standstills  trials in which the machine stood still
+    strain       trials in which its processors were wanted by many: patience with what is late
     told_numbers arithmetic on numbers that brokers tell
 """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.faults import faults
 from checkers.facts.segments import fallen
-from checkers.facts.slow_starts import longer_ns, usual_starts
+from checkers.facts.strain import patience_of
 from checkers.facts.timeline import FOREVER
 from checkers.facts.trials import rows_of
 
@@ -76,11 +76,8 @@ class AfterHealing:
     """Nodes that the harness stopped, killed or paused, and did not begin again."""
     stood_ns: int = 0
     """For how long the machine stood still in all, at any time in the trial."""
-    usual_start_ns: int = 0
-    """How long it took brokers that were started to be ready, at any time in the trial: the middle
-    one of all starts (`checkers.facts.slow_starts`)."""
-    longer_ns: int = 0
-    """So much longer is waited for what is late on a machine on which that took long."""
+    patience: float = 1.0
+    """So many times as long is waited for what is late (`checkers.facts.strain`)."""
 
     @property
     def looked_ns(self) -> int:
@@ -149,8 +146,7 @@ def after_healing(history: History, key: Trial) -> AfterHealing | str:
         was_away=frozenset(away),
         taken_down=frozenset(n for n, event in last.items() if event in _TAKEN_DOWN),
         stood_ns=sum(r["lasting_ns"] for r in mine("standstill")),
-        usual_start_ns=usual_starts(history).get(key, 0),
-        longer_ns=longer_ns(history).get(key, 0),
+        patience=patience_of(history).get(key, 1.0),
     )
     for row in mine("final_state"):
         match row["what"]:

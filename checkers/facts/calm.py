@@ -6,8 +6,8 @@ old things was not told, or did not listen.
 
     needed   what the run says that it can wait for (`expectations.settling_ms` of run.json: a short
              run cannot wait long), where every replica was seen in sync after healing;
-             `UNSURE_NS`, and never less, where nobody saw that; and on a slow machine as much
-             longer as `checkers.facts.slow_starts` says
+             `UNSURE_NS`, and never less, where nobody saw that; both as many times as
+             `checkers.facts.strain` says of a busy machine
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from checkers.facts.faults import faults_of
 from checkers.facts.forgeries import Forgeries, forgeries
 from checkers.facts.segments import fallen, settled, windows
-from checkers.facts.slow_starts import longer_ns
+from checkers.facts.strain import patience_of
 from checkers.facts.trials import rows_of
 
 if TYPE_CHECKING:
@@ -52,18 +52,22 @@ def calm(history: History) -> dict[tuple[str, int], Calm]:
     A fault that failed on the way and was healed in the end did end: most often it had waited in
     vain for a broker that came back to serve, which is nothing to let the broker off for."""
     asked_ns = history.run.settling_ns or SETTLED_NS
-    longer = longer_ns(history)
+    patience = patience_of(history)
     found = {
-        trial: Calm(healed_t, (asked_ns if quiet else UNSURE_NS) + longer.get(trial, 0))
+        trial: _calm(healed_t, asked_ns if quiet else UNSURE_NS, patience.get(trial, 1.0))
         for trial, (healed_t, quiet) in settled(history).items()
     }
     for trial in set(history.trials) - set(fallen(history)):
         if trial not in found and all(w.healed for w in windows(history).get(trial, [])):
             ends = [fault.rows[-1] for fault in faults_of(history, trial)]
             if all(row["phase"] == "healed" for row in ends):
-                needed_ns = UNSURE_NS + longer.get(trial, 0)
-                found[trial] = Calm(max((row["t"] for row in ends), default=0), needed_ns)
+                healed_t = max((row["t"] for row in ends), default=0)
+                found[trial] = _calm(healed_t, UNSURE_NS, patience.get(trial, 1.0))
     return found
+
+
+def _calm(healed_t: int, needed_ns: int, patience: float) -> Calm:
+    return Calm(healed_t, int(needed_ns * patience))
 
 
 @dataclass(frozen=True, slots=True)

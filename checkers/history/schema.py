@@ -554,6 +554,12 @@ _KINDS: Final = (
         {"lasting_ns": "int64"},
     ),
     Kind(
+        "strain",
+        "Of the second before: how long the harness's own threads ran, and how long they could "
+        "have and waited for a processor, as the kernel counts it.",
+        {"ran_ns": "int64", "waited_ns": "int64"},
+    ),
+    Kind(
         "source",
         "One live file as finishing read it (of a node's: one boot): what it holds, and what of it "
         "is missing. `t` is that of its last row. In live files: the writer's last row, `closed`.",

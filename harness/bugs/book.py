@@ -101,6 +101,11 @@ class Bug:
     mended_config: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def is_open(self) -> bool:
+        """No release is without it: only other settings are."""
+        return self.mended is None or self.mended == self.broken
+
+    @property
     def checks(self) -> tuple[str, ...]:
         """The promises that its finding rests on."""
         return tuple(dict.fromkeys(rule.partition(":")[0] for rule in self.found_by))

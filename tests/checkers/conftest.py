@@ -101,6 +101,17 @@ class Story:
     def produce(self, t: float, value: int, offset: int | None, acks: int = 1, **more: Any) -> None:
         self.add("produce", t, value=value, offset=offset, acks=acks, **more)
 
+    def strain(self, t: float, slowness: int, seconds: int = 6) -> None:
+        """From then on, all that works takes so many times as long as alone."""
+        for second in range(1, seconds + 1):
+            self.add(
+                "strain",
+                t + 1_000 * second,
+                process="pulse",
+                ran_ns=10_000_000,
+                waited_ns=(slowness - 1) * 10_000_000,
+            )
+
     def final_log(
         self, values: dict[int, int], node: int = 1, *, leader: bool = True, **more: Any
     ) -> None:

@@ -12,8 +12,8 @@ it would have come to what it is owed nobody can say.
 In between, from `_A_WHILE_NS` on, nobody can say (`unknown`), unless it lacks the last of each of
 its partitions, of which it has several: a consumer that is to end polls on until nothing more
 comes, when nobody writes any more, and what holds up one of them does not hold up all. A member of
-a group stands for all of it. On a slow machine all of this takes longer
-(`checkers.facts.slow_starts`). Blind: what was acknowledged in the last second before a consumer's
+a group stands for all of it. On a busy machine `_LONG_ENOUGH_NS` is longer
+(`checkers.facts.strain`). Blind: what was acknowledged in the last second before a consumer's
 last poll.
 """
 
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.segments import fallen
-from checkers.facts.slow_starts import longer_ns
+from checkers.facts.strain import patience_of
 from checkers.judging.excuses import Excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -59,8 +59,8 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
         outcome.unjudged(arm, "records that were never delivered: nobody tells when it was healed")
     if not healed or not history.has("produce"):
         return
-    longer = longer_ns(history)
-    long_ns = {trial: _LONG_ENOUGH_NS + longer.get(trial, 0) for trial in healed}
+    patience = patience_of(history)
+    long_ns = {trial: int(_LONG_ENOUGH_NS * patience.get(trial, 1.0)) for trial in healed}
     rows = _behind(history, healed, long_ns)
     at_its_end = _without_any_last(rows)
     for row in rows:

@@ -16,7 +16,7 @@ From the end of healing to the end of the load, which goes on for that: each for
 The cluster's own state is read past every proxy when the load ends (kind ``final_state``); where
 something has not recovered by then, the harness goes on looking and the load goes on. What still
 has not is a violation where it was looked at long enough (`LONG_NS`, and longer on a machine that
-stood still, or where brokers take long to begin) and tried often enough (`ATTEMPTS`), and
+stood still, or is busy) and tried often enough (`ATTEMPTS`), and
 `unknown` where it was not. Never silence. And what takes no record while nothing is in place
 between one fault and the next: ``not-accepted``, `between_faults`.
 
@@ -265,14 +265,14 @@ def _judge(
 
 
 def _long_ns(seen: AfterHealing) -> int:
-    return LONG_NS + _STOOD * seen.stood_ns + seen.longer_ns
+    return int(seen.patience * LONG_NS) + _STOOD * seen.stood_ns
 
 
 def _slow(seen: AfterHealing) -> str:
     if seen.stood_ns:
         return f" on a machine that stood still for {seen.stood_ns / 1e9:.1f} s"
-    if seen.longer_ns:
-        return f" on a machine where brokers took {seen.usual_start_ns / 1e9:.1f} s to begin"
+    if seen.patience > 1:
+        return f" on a machine where all took {seen.patience:.1f} times as long"
     return ""
 
 

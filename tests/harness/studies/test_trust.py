@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from harness.arms import Skipped
+from harness.bugs.book import load_all
 from harness.run import Recorded
 from harness.scenarios import SCENARIOS
 from harness.studies.ledger import Budget, Entry, Ledger, Play, interval, rate, seconds_of
 from harness.studies.playing import Desk
-from harness.studies.trust import exit_code, page, plays, study
+from harness.studies.trust import exit_code, genuine, page, plays, study
 from nodes.mutants import MUTANTS
 
 BUG = next(iter(MUTANTS))
@@ -133,6 +134,34 @@ def test_the_exit_code(bug: list[str], sound: list[str], code: int) -> None:
     text = page(entries, "biplane trust")
     assert ("accused" in text.partition("## Sound systems that")[2]) or "invalid" not in sound
     assert ("Why runs were unknown" in text) == ("unknown" in bug + sound)
+
+
+@pytest.mark.parametrize(
+    ("sut", "rules", "as_bug"),
+    [
+        ("kafka-zk", ("offsets: time-missed",), ["BIPLANE-2"]),
+        (
+            "kafka-zk",
+            ("recovery: never-in-sync", "offsets: time-missed"),
+            ["BIPLANE-1", "BIPLANE-2"],
+        ),
+        ("kafka-zk", ("offsets: time-missed", "records: duplicate-append"), []),
+        ("kafka-zk", ("truncation-loss: acked-all-lost",), []),  # KIP-966's, which is mended
+        ("dualplane", ("offsets: time-missed",), []),
+    ],
+)
+def test_an_open_bug_of_kafkas_is_counted_as_that(
+    sut: str, rules: tuple[str, ...], as_bug: list[str]
+) -> None:
+    play = Play(scenario="broker-restart", seed=1, planes="dual", sut=sut)
+    found = Entry(play=play, verdict="invalid", rules=rules)
+    sound = Entry(play=Play(scenario="s", seed=2, planes="dual", sut=sut), verdict="valid")
+    assert genuine(found, load_all()) == as_bug
+    assert exit_code([found, sound]) == (0 if as_bug else 1)
+    text = page([found, sound], "biplane trust")
+    assert ("Sound runs that were `invalid`: 0/2" in text) is bool(as_bug)
+    assert all(f"{id} 1 times" in text for id in as_bug)
+    assert (f"(as {', '.join(as_bug)})" in text) is bool(as_bug)
 
 
 def test_rates_come_with_their_interval() -> None:
