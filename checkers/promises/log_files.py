@@ -11,7 +11,9 @@ Violations:
 - ``batch-damaged``: a batch without its checksum, offsets that do not rise, bytes that are no
   batch: a broker cuts them off when it starts (LogLoader), and follows with whole batches;
 - ``index-misleads``: an entry of an offset or time index leads to where no batch is, or beyond what
-  is looked for, or there is none amid others: readers would be given too few records, or none;
+  is looked for, or there is none amid others: readers would be given too few records, or none. Not
+  seen in the index of a segment that Kafka still writes: the file is longer than what it counts,
+  and what a cut took from it stands there until it is overwritten;
 - ``times-otherwise``: a batch says that its latest record is of another time than it is: a search
   for a time passes it by, and retention takes it too early or too late;
 - ``producer-went-back``: a batch of an idempotent producer is of an older producer epoch than one

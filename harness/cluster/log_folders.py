@@ -89,6 +89,12 @@ class _Reading:
         if len(self.damage) < _KEPT:
             self.damage.append({"sort": sort, "file": file.name, "says": says})
 
+    def has_entry(self, file: Path, wrong: Sequence[str]) -> None:
+        """One of an index, and how it misleads, if it does."""
+        self.index_entries += 1
+        for says in wrong:
+            self.damaged("index", file, says)
+
 
 def record_folders(cluster: Cluster, topics: Sequence[str]) -> None:
     """A row for each replica of these topics whose node runs."""
@@ -284,20 +290,28 @@ def _check_producer(segment: Path, header: BatchHeader, reading: _Reading) -> No
 # -- what lies beside them ------------------------------------------------------------------------
 
 
-def _entries(file: Path, entry: struct.Struct, reading: _Reading) -> Iterator[tuple[int, ...]]:
-    """Up to the zeros by which files are grown in advance: behind them there is nothing. No file:
-    no entries, it is made anew."""
+def _entries(
+    file: Path, entry: struct.Struct, reading: _Reading
+) -> tuple[list[tuple[int, ...]], bool]:
+    """Up to the zeros by which a file is grown in advance, and whether it is: behind them there is
+    nothing. No file: no entries, it is made anew.
+
+    Of a file that is grown in advance only its broker knows how many entries it has: those that a
+    cut took are not overwritten until others come (AbstractIndex.truncateToEntries). So from the
+    first on that misleads they count as cut."""
+    found: list[tuple[int, ...]] = []
     try:
         data = file.read_bytes()
     except FileNotFoundError:
-        return
+        return found, False
     for number in range(len(data) // entry.size):
         values = entry.unpack_from(data, number * entry.size)
         if not any(values):
             if data[number * entry.size :].strip(b"\0"):
                 reading.damaged("index", file, f"entry {number} is of zeros, and others follow")
-            return
-        yield values
+            return found, True
+        found.append(values)
+    return found, False
 
 
 def _check_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> None:
@@ -305,18 +319,19 @@ def _check_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> No
     leads beyond its offset hides records."""
     begins = {batch.position: batch.first_offset for batch in batches}
     before = -1
-    for relative, position in _entries(file, _INDEX_ENTRY, reading):
+    entries, is_grown = _entries(file, _INDEX_ENTRY, reading)
+    for relative, position in entries:
         offset = _offset_of(file) + relative
-        reading.index_entries += 1
+        wrong = []
         if position not in begins:
-            reading.damaged(
-                "index", file, f"offset {offset} leads to {position}: no batch is there"
-            )
+            wrong.append(f"offset {offset} leads to {position}: no batch is there")
         elif begins[position] > offset:
-            says = f"offset {offset} leads to a batch that begins with {begins[position]}"
-            reading.damaged("index", file, says)
+            wrong.append(f"offset {offset} leads to a batch that begins with {begins[position]}")
         if offset <= before:
-            reading.damaged("index", file, f"offset {offset} comes after {before}")
+            wrong.append(f"offset {offset} comes after {before}")
+        if wrong and is_grown:
+            return
+        reading.has_entry(file, wrong)
         before = offset
 
 
@@ -327,19 +342,23 @@ def _check_time_index(file: Path, batches: Sequence[_Batch], reading: _Reading) 
     end = batches[-1].last_offset if batches else -1
     batch = next(ahead, None)
     latest, before = -1, (-1, -1)
-    for timestamp, relative in _entries(file, _TIME_ENTRY, reading):
+    entries, is_grown = _entries(file, _TIME_ENTRY, reading)
+    for timestamp, relative in entries:
         offset = _offset_of(file) + relative
-        reading.index_entries += 1
+        wrong = []
         while batch is not None and batch.last_offset <= offset:
             latest, batch = max(latest, batch.max_timestamp_ms), next(ahead, None)
         if offset > end >= 0:
-            says = f"time {timestamp} leads to offset {offset}, the segment ends with {end}"
-            reading.damaged("index", file, says)
+            wrong.append(f"time {timestamp} leads to offset {offset}, the segment ends with {end}")
         if latest > timestamp:
-            says = f"time {timestamp} leads to offset {offset}, and {latest} lies before that"
-            reading.damaged("index", file, says)
+            wrong.append(
+                f"time {timestamp} leads to offset {offset}, and {latest} lies before that"
+            )
         if (timestamp, offset) < before or offset < before[1]:
-            reading.damaged("index", file, f"time {timestamp} comes after {before[0]}")
+            wrong.append(f"time {timestamp} comes after {before[0]}")
+        if wrong and is_grown:
+            return
+        reading.has_entry(file, wrong)
         before = (timestamp, offset)
 
 

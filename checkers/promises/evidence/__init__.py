@@ -97,6 +97,7 @@ OUTSIDE_NS: Final = 5_000_000_000
 """How long before the harness's first row or after its last one another's may lie."""
 LOST: Final = 3
 """So many rows of a boot: what a store loses is a part, and never a row or two."""
+_AT_ONCE_NS: Final = 1_000_000_000
 UNTOLD: Final = 3
 """So many requests of one controller to one broker: what was under way when one of them ended is
 less."""
@@ -253,17 +254,21 @@ def _absent(history: History, key: tuple[str, int], sources: list[Row]) -> list[
         if workload.process not in spoke
     ]
     nodes = {row["node"] for row in sources if row["node"] is not None and row["rows"]}
-    # Who numbers rows begins anew with each boot; a system's own log files go on through all.
-    own = [row for row in sources if row["rows"] and row["last_seq"] is not None]
-    numbered = {(row["node"], row["boot"]) for row in own if row["boot"] is not None}
+    own = [row for row in sources if row["rows"] and row["boot"] is not None]
+    booted = {(row["node"], row["boot"]) for row in own}
+    numbered = {(row["node"], row["boot"]) for row in own if row["last_seq"] is not None}
     ready = [row for row in rows_of(history, "node_event", key) if row["event"] == "ready"]
     if nodes:  # a system that writes no trace of its own has none to lose
         started = {row["node"] for row in ready}
         found += [f"node {n}: it was ready, and left no row" for n in sorted(started - nodes)]
         lived = {(row["node"], row["boot"]) for row in ready if row["node"] in nodes}
+        counting = {node for node, _ in booted}
+        # What a system's own log files tell begins a moment after it was ready.
         numbering = {node for node, _ in numbered}
+        short = _ended_at_once(rows_of(history, "node_event", key))
+        lived -= {pair for pair in short if pair[0] not in numbering}
         for node, boot in sorted(pair for pair in lived if pair[1] is not None):
-            if node in numbering and (node, boot) not in numbered:
+            if node in counting and (node, boot) not in booted:
                 found.append(f"node {node}: it was ready in its boot {boot}, and left no row of it")
     begun = [row for row in rows_of(history, "node_event", key) if row["event"] == "start"]
     starts = {(row["node"], row["boot"]) for row in begun if row["boot"] is not None}
@@ -271,6 +276,20 @@ def _absent(history: History, key: tuple[str, int], sources: list[Row]) -> list[
         found.append(
             f"node {node}: it left rows of its boot {boot}, and nobody tells of that start"
         )
+    return found
+
+
+def _ended_at_once(events: list[Row]) -> set[tuple[int, int]]:
+    """The boots of nodes that were taken down within a second of being ready."""
+    ready: dict[int, Row] = {}
+    found = set()
+    for row in sorted(events, key=lambda row: int(row["t"])):
+        if row["event"] == "ready":
+            ready[row["node"]] = row
+        elif row["event"] in ("kill", "stop", "pause", "exited") and row["node"] in ready:
+            before = ready.pop(row["node"])
+            if row["t"] - before["t"] < _AT_ONCE_NS:
+                found.add((before["node"], before["boot"]))
     return found
 
 

@@ -119,7 +119,9 @@ def test_who_was_launched_and_left_no_row(story: Any) -> Asks:
     ("how", "says"),
     [
         ("a boot", "node 1: it was ready in its boot 3, and left no row of it"),
-        ("a boot of one log", ""),
+        ("a boot that ended at once", "node 1: it was ready in its boot 3, and left no row of it"),
+        ("a boot of one log", "node 2: it was ready in its boot 2, and left no row of it"),
+        ("a boot of one log that ended at once", ""),
         ("rows", "node-1, boot 2: 3 of its 10 rows are not stored"),
         ("a row", ""),
         ("its rows", "node-1, boot 2: 10 of its 10 rows are not stored"),
@@ -137,12 +139,17 @@ def test_what_is_stored_of_a_broker(story: Any, how: str, says: str) -> Asks:
     for boot in (1, 2):
         story.add("node_event", 5, node=1, boot=boot, event="ready", process="harness")
     match how:
-        case "a boot":
+        case "a boot" | "a boot that ended at once":
             story.add("node_event", 9, node=1, boot=3, event="ready", process="harness")
-        case "a boot of one log":  # Kafka's own files go on through all its lives
+            if how != "a boot":
+                story.add("node_event", 10, node=1, boot=3, event="kill", process="harness")
+        case "a boot of one log" | "a boot of one log that ended at once":
+            # Kafka's own files go on through all its lives; which is whose its lines tell.
             (log,) = (row for row in story.rows["source"] if row["process"] == "node-2")
             log["boot"] = 1
             story.add("node_event", 9, node=2, boot=2, event="ready", process="harness")
+            t = 1_008 if how.endswith("at once") else 1_010
+            story.add("node_event", t, node=2, boot=2, event="kill", process="harness")
         case "a row" | "rows":
             for row in second[4 : 5 if how == "a row" else 7]:
                 rows.remove(row)

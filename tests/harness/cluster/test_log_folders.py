@@ -142,8 +142,17 @@ def _grown(log: Log) -> None:
             file.write(bytes(240))
 
 
+def _cut_and_grown(log: Log) -> None:
+    """As Kafka leaves them: it moves its count, and the bytes stand there."""
+    with last(log, ".timeindex").open("ab") as file:
+        file.write(struct.pack(">qi", NOW_MS - 60_000, 400) + bytes(240))
+    with last(log, ".index").open("ab") as file:
+        file.write(struct.pack(">ii", 400, 7) + bytes(240))
+
+
 LAWFUL: dict[str, LawfulChange] = {
     "indexes grown in advance": _grown,
+    "what was cut from them stands there": _cut_and_grown,
     "no index": lambda log: last(log, ".index").unlink(),
     "fewer entries": lambda log: patch(first(log, ".index"), 8, bytes(200)),
     "an empty segment": lambda log: (log.dir / f"{40:020d}.log").write_bytes(b""),
