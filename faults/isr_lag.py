@@ -114,7 +114,11 @@ class IsrLag(BaseFault):
     def _hold_back(self, ctx: Context, slow: int, leader: int) -> None:
         if self.how == "pause":
             self.pause(ctx, slow)
-        elif self.how == "latency":
+            return
+        hurt = ctx.links.address(leader, Link.INTER_BROKER)
+        links = (Link.CLIENT, Link.INTER_BROKER)
+        self.detail["links"] = [str(k) for k in links if ctx.links.address(leader, k) == hurt]
+        if self.how == "latency":
             self.delay_answers(ctx, leader, Link.INTER_BROKER, 2 * self.lag_ms)
         elif self.how == TRICKLE:
             self.delay_answers(ctx, leader, Link.INTER_BROKER, self.lag_ms // 4)

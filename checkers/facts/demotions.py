@@ -20,6 +20,8 @@ DEMOTED: Final = (
 )
 """The columns of `demotions`, for a table of them."""
 _MOVES: Final = frozenset({"move-leadership", "leadership-churn"})
+_LINKS: Final = frozenset({"toxic", "isr-lag"})
+"""They hurt the links that they tell of and nothing else (isr-lag tells of none when it pauses)."""
 Row = Mapping[str, Any]
 
 
@@ -62,11 +64,12 @@ def troubles(history: History, trial: tuple[str, int], node: int) -> Iterator[tu
 
 
 def _spares_clients(row: Row) -> bool:
-    """Of a fault in place: it moves leaders, or hurts other links than that of clients."""
+    """Of a fault in place: it moves leaders, or hurts other links than that of clients, and nothing
+    else."""
     if row["fault"] in _MOVES:
         return True
     try:
         links = json.loads(row["detail"] or "{}").get("links") or []
     except (ValueError, AttributeError):
         return False
-    return row["fault"] == "toxic" and bool(links) and "client" not in links
+    return row["fault"] in _LINKS and bool(links) and "client" not in links

@@ -13,8 +13,10 @@ has a say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from checkers.facts.timeline import ALWAYS
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -56,14 +58,25 @@ def patience_of(history: History) -> dict[Trial, float]:
     return found
 
 
+def patience_throughout(history: History) -> dict[Trial, float]:
+    """The same, for what is owed at any time of the load, in the midst of faults too."""
+    return _patience(history, dict.fromkeys(history.trials, ALWAYS))
+
+
 def _patience_of(history: History) -> dict[Trial, float]:
     from_t: dict[Trial, int] = {}
+    for row in history.rows("phase"):
+        if row["name"] == "heal":
+            trial = row["arm"], row["trial"]
+            from_t[trial] = max(row["t"], from_t.get(trial, 0))
+    return _patience(history, from_t)
+
+
+def _patience(history: History, from_t: Mapping[Trial, int]) -> dict[Trial, float]:
     to_t: dict[Trial, int] = {}
     for row in history.rows("phase"):
-        trial = row["arm"], row["trial"]
-        if row["name"] == "heal":
-            from_t[trial] = max(row["t"], from_t.get(trial, 0))
-        elif row["name"] in ("quiesce", "settle"):
+        if row["name"] in ("quiesce", "settle"):
+            trial = row["arm"], row["trial"]
             to_t[trial] = max(row["t"], to_t.get(trial, 0))
     by_trial: dict[Trial, list[Strained]] = {}
     for row in sorted(history.rows("strain"), key=lambda row: int(row["t"])):

@@ -36,6 +36,8 @@ def test_lag_shrinks_the_set_and_its_end_fills_it(
     assert not ctx.cluster.toxics
     (node,) = fault.nodes
     assert (node == 1) is (how != "pause")  # the leader's link, or one follower of it
+    one = ["client", "inter-broker"]  # both have one address here
+    assert fault.detail.get("links") == (None if how == "pause" else one)
     if how == "latency":
         assert given == [(1, Link.INTER_BROKER, 200)]  # longer than the limit
     if how == "trickle":
@@ -44,6 +46,14 @@ def test_lag_shrinks_the_set_and_its_end_fills_it(
     assert ("record_gauges", 1, fault.id, frozenset(fault.detail["smaller_isr"])) in calls
     fault.heal(ctx)
     assert ctx.cluster.calls == calls
+
+
+def test_it_tells_which_links_it_hurts(ctx: Any, entry: Any) -> None:
+    following_the_links(ctx)
+    ctx.cluster.addresses[1, Link.INTER_BROKER] = ("127.0.0.1", 7)
+    fault = build(entry("isr-lag", partition="t-0", how="cut", hold_ms=1))
+    fault.inject(ctx)
+    assert fault.detail["links"] == ["inter-broker"]
 
 
 def test_who_commits_the_smaller_set_is_not_who_is_paused(ctx: Any, entry: Any) -> None:

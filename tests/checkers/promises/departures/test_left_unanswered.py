@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -147,6 +148,17 @@ def told_others(
     )
 
 
+def busy(told: Story, slowness: int) -> None:
+    told.add("phase", 60_000, name="settle", event="end")
+    told.strain(SENT, slowness)
+
+
+def hurt(told: Story, fault: str, links: list[str]) -> None:
+    detail = json.dumps({"links": links} if links else {})
+    for t, phase in ((5, "inject"), (OWED + 90, "heal"), (OWED + 95, "healed")):
+        told.add("fault", t, fault=fault, id="f", phase=phase, nodes=[1], detail=detail)
+
+
 LONG: dict[str, tuple[Any, bool]] = {
     "acknowledged at last": (lambda s: (sent(s, t=OWED + 50, error=None), told_others(s)), True),
     "told at last": (lambda s: (sent(s, t=OWED + 50, error=7), told_others(s)), True),
@@ -167,6 +179,14 @@ LONG: dict[str, tuple[Any, bool]] = {
     "a moment late": (
         lambda s: (sent(s, t=OWED - 10, error=None), told_others(s, 100, 200)),
         False,
+    ),
+    "on a busy machine": (
+        lambda s: (sent(s, t=OWED + 50, error=None), told_others(s), busy(s, 12)),
+        False,
+    ),
+    "on a machine as busy as it is alone": (
+        lambda s: (sent(s, t=OWED + 50, error=None), told_others(s), busy(s, 6)),
+        True,
     ),
     "nobody was answered": (lambda s: sent(s, t=OWED + 50, error=None), False),
     "others had come before": (
@@ -189,6 +209,23 @@ LONG: dict[str, tuple[Any, bool]] = {
         ),
         False,
     ),
+    **{
+        f"while {fault} hurt {links}": (
+            lambda s, fault=fault, links=links: (
+                sent(s, t=OWED + 50, error=None),
+                told_others(s),
+                hurt(s, fault, links),
+            ),
+            lasts,
+        )
+        for fault, links, lasts in (
+            ("isr-lag", ["inter-broker"], True),
+            ("isr-lag", ["client", "inter-broker"], False),
+            ("isr-lag", [], False),  # it pauses
+            ("toxic", ["inter-broker", "control"], True),
+            ("lagged-kill", ["inter-broker"], False),
+        )
+    },
     "nobody says how long": (
         lambda s: (sent(s, t=OWED + 50, error=None, process="silent"), told_others(s)),
         False,
