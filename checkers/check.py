@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 
 from checkers import sail
 from checkers.facts.standstills import PATIENCE_NS, standstills
+from checkers.facts.strain import BUSY, VERY_BUSY, busy
 from checkers.facts.whole_rows import VOID
 from checkers.history import HistoryError
 from checkers.history.frames import History
@@ -226,6 +227,8 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
         if judged.timed:
             outcome.doubt(judged.timed - judged.patient, standstills(history))
             outcome.doubt(judged.patient, standstills(history, PATIENCE_NS))
+            outcome.doubt(judged.timed - judged.patient, busy(history, BUSY))
+            outcome.doubt(judged.patient, busy(history, VERY_BUSY))
         result.verdict, result.reasons = outcome.verdict(history.expected(judged.name))
         result.arms, result.evidence = outcome.arms, _by_place(outcome.evidence)
         result.violations = attach(history, outcome.findings)

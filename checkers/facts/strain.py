@@ -9,19 +9,22 @@ has a say.
     patience   by how much more is waited for what is late: the slowness of the worst
                `SECONDS` in a row, by what is `USUAL` where a run is alone; 1 at least, `MOST` at
                most, so that nothing is waited for without end
+    busy       where it is worse than that, who is late proves nothing (`checkers.check`)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-from checkers.facts.timeline import ALWAYS
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 SECONDS: Final = 5
+BUSY: Final = 12.0
+"""Where all takes as long as that, nobody who was given a second or two is blamed."""
+VERY_BUSY: Final = 24.0
+"""And there nobody who was given five seconds."""
 USUAL: Final = 6.0
 """Three of Kafka's brokers alone on two cores: 3 to 6; one run beside another: 10 to 28."""
 MOST: Final = 4.0
@@ -58,25 +61,31 @@ def patience_of(history: History) -> dict[Trial, float]:
     return found
 
 
-def patience_throughout(history: History) -> dict[Trial, float]:
-    """The same, for what is owed at any time of the load, in the midst of faults too."""
-    return _patience(history, dict.fromkeys(history.trials, ALWAYS))
+def busy(history: History, least: float) -> dict[Trial, str]:
+    """By trial whose worst seconds, from its first fault on, were as slow as that: in words."""
+    load = _seconds(history, "chaos", "begin")
+    slow = {trial: slowness(seconds) for trial, seconds in load.items()}
+    return {
+        trial: f"the machine was busy: in its worst seconds all took {times:.0f} times as long"
+        for trial, times in slow.items()
+        if times >= least
+    }
 
 
 def _patience_of(history: History) -> dict[Trial, float]:
+    found = {trial: patience(of) for trial, of in _seconds(history, "heal", "end").items()}
+    return {trial: times for trial, times in found.items() if times > 1}
+
+
+def _seconds(history: History, name: str, event: str) -> dict[Trial, list[Strained]]:
+    """From that row of ``phase`` on, while the load lasted."""
     from_t: dict[Trial, int] = {}
-    for row in history.rows("phase"):
-        if row["name"] == "heal":
-            trial = row["arm"], row["trial"]
-            from_t[trial] = max(row["t"], from_t.get(trial, 0))
-    return _patience(history, from_t)
-
-
-def _patience(history: History, from_t: Mapping[Trial, int]) -> dict[Trial, float]:
     to_t: dict[Trial, int] = {}
     for row in history.rows("phase"):
-        if row["name"] in ("quiesce", "settle"):
-            trial = row["arm"], row["trial"]
+        trial = row["arm"], row["trial"]
+        if (row["name"], row["event"]) == (name, event):
+            from_t[trial] = max(row["t"], from_t.get(trial, 0))
+        elif row["name"] in ("quiesce", "settle"):
             to_t[trial] = max(row["t"], to_t.get(trial, 0))
     by_trial: dict[Trial, list[Strained]] = {}
     for row in sorted(history.rows("strain"), key=lambda row: int(row["t"])):
@@ -84,5 +93,4 @@ def _patience(history: History, from_t: Mapping[Trial, int]) -> dict[Trial, floa
         if from_t.get(trial, row["t"]) < row["t"] <= to_t.get(trial, 0):
             one = Strained(row["t"], row["ran_ns"], row["waited_ns"])
             by_trial.setdefault(trial, []).append(one)
-    found = {trial: patience(seconds) for trial, seconds in by_trial.items()}
-    return {trial: times for trial, times in found.items() if times > 1}
+    return by_trial

@@ -23,9 +23,9 @@ class Promise:
     ``evidence``: by name (as given to `Outcome.saw`), what the check judges; an (arm, trial) in
     which it saw nothing of any of it is `unknown`. ``unknown_when``: what else keeps it from
     judging. ``blind``: what it cannot see even then. ``timed``: the rules that hold somebody to a
-    time; what they find while the machine stood still proves nothing
-    (`checkers.facts.standstills`); ``patient``: those of them that give five seconds and more, to
-    which a moment of that does nothing.
+    time; what they find while the machine stood still, or was busy, proves nothing
+    (`checkers.facts.standstills`, `checkers.facts.strain`); ``patient``: those of them that give
+    five seconds and more, to which a moment of that does nothing.
     """
 
     name: str

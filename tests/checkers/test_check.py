@@ -154,6 +154,39 @@ def test_a_moment_is_nothing_to_who_was_given_long(
     assert run_check(story.history(spark), judged)[0].verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("slowness", "since", "late", "patient"),
+    [
+        (11, 10_000, Verdict.INVALID, Verdict.INVALID),
+        (12, 10_000, Verdict.UNKNOWN, Verdict.INVALID),
+        (24, 10_000, Verdict.UNKNOWN, Verdict.UNKNOWN),
+        (24, 0, Verdict.INVALID, Verdict.INVALID),  # while brokers began
+    ],
+)
+def test_on_a_busy_machine_nobody_is_late(
+    story: Any, spark: Any, slowness: int, since: float, late: Verdict, patient: Verdict
+) -> None:
+    def check(_history: History) -> Outcome:
+        outcome = Outcome()
+        outcome.saw(story.arm, 0, "records")
+        outcome.add(Finding("late", "says", story.arm, 0, ()))
+        return outcome
+
+    story.add("phase", 10_000, name="chaos", event="begin")
+    story.add("phase", 30_000, name="settle", event="end")
+    story.strain(since, slowness)
+    history, timed = story.history(spark), frozenset({"late"})
+    for those, verdict in ((frozenset(), late), (timed, patient)):
+        judged = dataclasses.replace(
+            promise("records"), check=check, rules={"late": ""}, timed=timed, patient=those
+        )
+        result, _ = run_check(history, judged)
+        assert result.verdict is verdict
+        assert any("the machine was busy" in why for why in result.reasons) is (
+            verdict is Verdict.UNKNOWN
+        )
+
+
 def test_who_is_held_to_a_time_is_a_rule() -> None:
     for each in promises():
         assert each.patient <= each.timed <= set(each.rules), each.name

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.leadership import TP
-from checkers.facts.strain import patience_throughout
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.departures.left_unanswered import senders, undisturbed, without
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
 RULE: Final = "kept-waiting"
 HELD_TO: Final = "records answered to who said how long to wait"
 LATE_NS: Final = 1_500_000_000
-"""A timer is late by milliseconds, and on a busy machine by some hundreds of them; where all takes
-many times as long (`checkers.facts.strain`) by as many times this at most."""
-_PATIENCE: Final = "arm string, trial int, _late bigint"
+"""A timer is late by milliseconds, and on a busy machine by some hundreds of them."""
 
 
 def kept_waiting(history: History, outcome: Outcome) -> Iterator[Finding]:
@@ -43,16 +40,7 @@ def kept_waiting(history: History, outcome: Outcome) -> Iterator[Finding]:
     sent = sent.where("type = 'ok' or error is not null or failure = 'timeout'")
     for row in sent.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], HELD_TO, row["count"])
-    patience = patience_throughout(history)
-    allowed = history.table(
-        [
-            {"arm": arm, "trial": trial, "_late": int(LATE_NS * patience.get((arm, trial), 1.0))}
-            for arm, trial in history.trials
-        ],
-        _PATIENCE,
-    )
-    late = sent.join(F.broadcast(allowed), ["arm", "trial"])
-    late = late.withColumn("_owed_t", F.expr("invoke_t + _allowed + _late"))
+    late = sent.withColumn("_owed_t", F.expr(f"invoke_t + _allowed + {LATE_NS}"))
     late = late.where(F.col("t") > F.col("_owed_t"))
     asked = history.frame("metadata").where("type = 'ok'")
     asked = asked.select(

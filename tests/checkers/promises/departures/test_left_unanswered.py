@@ -148,11 +148,6 @@ def told_others(
     )
 
 
-def busy(told: Story, slowness: int) -> None:
-    told.add("phase", 60_000, name="settle", event="end")
-    told.strain(SENT, slowness)
-
-
 def hurt(told: Story, fault: str, links: list[str]) -> None:
     detail = json.dumps({"links": links} if links else {})
     for t, phase in ((5, "inject"), (OWED + 90, "heal"), (OWED + 95, "healed")):
@@ -179,14 +174,6 @@ LONG: dict[str, tuple[Any, bool]] = {
     "a moment late": (
         lambda s: (sent(s, t=OWED - 10, error=None), told_others(s, 100, 200)),
         False,
-    ),
-    "on a busy machine": (
-        lambda s: (sent(s, t=OWED + 50, error=None), told_others(s), busy(s, 12)),
-        False,
-    ),
-    "on a machine as busy as it is alone": (
-        lambda s: (sent(s, t=OWED + 50, error=None), told_others(s), busy(s, 6)),
-        True,
     ),
     "nobody was answered": (lambda s: sent(s, t=OWED + 50, error=None), False),
     "others had come before": (
