@@ -31,7 +31,7 @@ test: setup ## the project's own tests, a short run on a real cluster among them
 	@$(BIN)/python -m pytest tests -n $(WORKERS) --max-worker-restart=0 --timeout=900 $(ARGS)
 
 unit: setup ## for the inner loop: the tests without clusters, Spark, ZooKeeper, containers and what takes seconds; within a minute
-	@$(BIN)/python -m pytest tests -q -n $(WORKERS) -m "not cluster and not spark and not docker and not zookeeper and not slow" $(ARGS)
+	@$(BIN)/python -m pytest tests -q -n $(WORKERS) --hypothesis-profile=unit -m "not cluster and not spark and not docker and not zookeeper and not slow" $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

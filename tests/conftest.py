@@ -37,6 +37,8 @@ __all__ = ["pytest_collection_finish", "pytest_xdist_make_scheduler"]
 
 # How long an example takes says how busy the machine is, not whether a property holds.
 settings.register_profile("biplane", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("unit", settings.get_profile("biplane"), max_examples=20)
+"""For the inner loop (`make unit`)."""
 settings.load_profile("biplane")
 
 _JVM_FLAGS = ("-Xms64m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

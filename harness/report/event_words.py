@@ -287,8 +287,8 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     ),
     "infra": lambda e: f"{e.component} failed: {e.reason}",
     "strain": lambda e: (
-        f"in a second the harness ran for {e.ran_ns / 1e6:.0f} ms, and waited for a processor for "
-        f"{e.waited_ns / 1e6:.0f} ms"
+        f"in the second before, the harness ran for {e.ran_ns} ns, and waited for a processor for "
+        f"{e.waited_ns} ns"
     ),
     "standstill": lambda e: "the machine had stood still until then",
     "source": lambda e: f"{e.source}.jsonl holds {e.rows} rows; {e.missing} are missing",

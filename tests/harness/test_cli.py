@@ -273,6 +273,7 @@ def test_on_a_terminal_what_is_kept_is_told_on_a_line_of_its_own(
     assert line.startswith(b"kept: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "offered"),
     [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,7 +54,13 @@ _NAMES: Final = (
 )
 
 
-def functions() -> Iterator[tuple[tuple[str, str], list[ast.AST]]]:
+@cache
+def functions() -> list[tuple[tuple[str, str], list[ast.AST]]]:
+    """What `read` reads, once."""
+    return list(read())
+
+
+def read() -> Iterator[tuple[tuple[str, str], list[ast.AST]]]:
     """((module, qualified name), the nodes of its body without those of functions inside)."""
 
     def walk(node: ast.AST, path: str, where: str, own: list[ast.AST]) -> Iterator[Any]:

@@ -116,6 +116,7 @@ def test_a_name_stays_as_long_as_its_place_does() -> None:
     assert marks(SOURCE.replace("a == 5", "a == 6")) != marks(SOURCE)
 
 
+@pytest.mark.slow
 def test_every_name_of_the_broker_is_one_of_its_kind() -> None:
     names = [one.name for one in overlay.everything(overlay.source_root())]
     assert len(names) == len(set(names)) > 3000
