@@ -12,9 +12,10 @@ record all before it are committed, whatever their producers asked for, and one 
 next that it is to be given.
 
 Lawful, and looks similar: a consumer that did not poll meanwhile; one that had yet to be given
-earlier records; a partition whose leader has just changed; a member of a group, which may have lost
-the partition. Who was given nothing since before all was calm may be waiting to connect anew, which
-is its own affair (``reconnect.backoff.max.ms``): what is next to it has to be younger than that.
+earlier records, or goes back to before what it had been given when all came to calm; a partition
+whose leader has just changed; a member of a group, which may have lost the partition. Who was given
+nothing since before all was calm may be waiting to connect anew, which is its own affair
+(``reconnect.backoff.max.ms``): what is next to it has to be younger than that.
 """
 
 from __future__ import annotations
