@@ -227,7 +227,8 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
             outcome.doubt(judged.timed - judged.patient, standstills(history))
             outcome.doubt(judged.patient, standstills(history, PATIENCE_NS))
         result.verdict, result.reasons = outcome.verdict(history.expected(judged.name))
-        result.arms, result.evidence = outcome.arms, _by_place(outcome.evidence)
+        result.arms = dict(sorted(outcome.arms.items()))
+        result.evidence = _by_place(outcome.evidence)
         result.violations = attach(history, outcome.findings)
         result.violation_counts = outcome.counts
         result.excused = outcome.excuses()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.after_healing import AfterHealing, At, Trial, after_healing
+from checkers.facts.histogram import grouped
 from checkers.facts.unions import is_true, named
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _sums(history: History) -> list[Sum]:
         count(acked).alias("acked"),
         F.min(F.when(acked, F.col("t"))).alias("acked_t"),
     )
-    return [_sum(row) for row in found.toArrow().to_pylist()]
+    return [_sum(row) for row in grouped(found)]
 
 
 def _sum(row: dict[str, Any]) -> Sum:

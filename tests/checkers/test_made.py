@@ -76,7 +76,8 @@ def test_what_is_planted_is_found_as_often(spark: Any, tmp_path: Path) -> None:
     (why,) = found["checks"]["evidence"]["reasons"]
     n = plants["metadata-never-committed"]
     assert f"node 1 showed {n} leader epochs that it does not tell of having taken in" in why
-    assert judged(by_sail(tmp_path / "run")) == judged(found)
+    alike = (json.dumps(judged(results)) for results in (by_sail(tmp_path / "run"), found))
+    assert len(set(alike)) == 1
 
 
 @pytest.mark.spark

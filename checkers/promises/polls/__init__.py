@@ -38,6 +38,7 @@ from pyspark.sql import functions as F
 from checkers.facts.accounts import leaders_table
 from checkers.facts.blocks import chosen
 from checkers.facts.disputes import disputed
+from checkers.facts.histogram import grouped
 from checkers.facts.leadership import key_of
 from checkers.facts.timeline import FROM, TO, Timeline, steps
 from checkers.judging.excuses import Excuses, excuses
@@ -80,7 +81,7 @@ def check(history: History) -> Outcome:
 
 def _delivered(history: History, outcome: Outcome) -> None:
     rows = history.frame("fetch").where("type = 'ok' and offset >= 0")
-    for row in rows.groupBy("arm", "trial", "process").count().toArrow().to_pylist():
+    for row in grouped(rows.groupBy("arm", "trial", "process").count()):
         outcome.saw(row["arm"], row["trial"], DELIVERED, row["count"])
         by_process = outcome.arm(row["arm"]).setdefault("delivered", {})
         by_process[row["process"]] = by_process.get(row["process"], 0) + row["count"]
