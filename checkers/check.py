@@ -230,7 +230,8 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
             outcome.doubt(judged.timed - judged.patient, busy(history, BUSY))
             outcome.doubt(judged.patient, busy(history, VERY_BUSY))
         result.verdict, result.reasons = outcome.verdict(history.expected(judged.name))
-        result.arms, result.evidence = outcome.arms, _by_place(outcome.evidence)
+        result.arms = dict(sorted(outcome.arms.items()))
+        result.evidence = _by_place(outcome.evidence)
         result.violations = attach(history, outcome.findings)
         result.violation_counts = outcome.counts
         result.excused = outcome.excuses()

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 MASTER: Final = "sail"
@@ -101,9 +102,24 @@ def written(frame: DataFrame) -> tuple[DataFrame, Path]:
     """The same rows, made now and kept in the folder that is given, for whoever reads them again:
     Sail takes `persist` for nothing, and makes a frame anew for each who asks. The folder goes with
     the server at the latest."""
-    folder = Path(tempfile.mkdtemp(prefix="kept-", dir=_servers[0].scratch))
+    folder = _kept()
     frame.write.mode("append").parquet(folder.as_uri())
     return frame.sparkSession.read.schema(frame.schema).parquet(folder.as_uri()), folder
+
+
+def laid_down(spark: SparkSession, table: pa.Table) -> tuple[DataFrame, Path]:
+    """The table as a file in the folder that is given, to be read from there. In a plan it would be
+    copied several times as that is made, and again each time that it is sent."""
+    import pyarrow.parquet as pq
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    folder = _kept()
+    pq.write_table(table, folder / "part-00000.parquet")
+    return spark.read.schema(from_arrow_schema(table.schema)).parquet(folder.as_uri()), folder
+
+
+def _kept() -> Path:
+    return Path(tempfile.mkdtemp(prefix="kept-", dir=_servers[0].scratch))
 
 
 def leave() -> None:

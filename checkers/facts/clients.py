@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.after_healing import AfterHealing, At, Trial, after_healing
-from checkers.facts.unions import is_true
+from checkers.facts.histogram import grouped
+from checkers.facts.unions import is_true, named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -143,7 +144,7 @@ def _sums(history: History) -> list[Sum]:
         count(acked).alias("acked"),
         F.min(F.when(acked, F.col("t"))).alias("acked_t"),
     )
-    return [_sum(row) for row in found.toArrow().to_pylist()]
+    return [_sum(row) for row in grouped(found)]
 
 
 def _sum(row: dict[str, Any]) -> Sum:
@@ -176,7 +177,7 @@ def _rows(history: History, kind: str) -> DataFrame:
     return frame.select(
         "arm",
         "trial",
-        F.lit(kind).alias("kind"),
+        named(kind),
         "process",
         (here("topic") if by_partition else none.cast("string")).alias("topic"),
         (here("partition") if by_partition else none.cast("int")).alias("partition"),

@@ -308,14 +308,16 @@ class History:
         def kept() -> DataFrame:
             frame = make()
             if sail.answers(self.spark) and not self._tiny:
-                frame, folder = sail.written(frame)
-                self._kept.append(partial(rmtree, folder, ignore_errors=True))
-                return frame
+                return self._kept_in(*sail.written(frame))
             self._kept.append(frame.persist().unpersist)
             return frame
 
         found: DataFrame = self.memo(name, kept)
         return found
+
+    def _kept_in(self, frame: DataFrame, folder: Path) -> DataFrame:
+        self._kept.append(partial(rmtree, folder, ignore_errors=True))
+        return frame
 
     def table(self, rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
         """A small frame made on the driver, of rows that are taken one by one; ``schema`` is DDL.
@@ -330,7 +332,10 @@ class History:
         left, parts = iter(rows), [layout.empty_table()]
         while some := [dict(row) for row in islice(left, _ROWS_AT_ONCE)]:
             parts.append(pa.Table.from_pylist(some, layout))
-        return self._whole(local_frame(self._light, pa.concat_tables(parts).combine_chunks()))
+        whole = pa.concat_tables(parts).combine_chunks()
+        if whole.num_rows > _ROWS_AT_ONCE and sail.answers(self.spark):
+            return self._kept_in(*sail.laid_down(self.spark, whole))
+        return self._whole(local_frame(self._light, whole))
 
     def stop(self, why: str) -> None:
         """From now on whoever asks for more of the history gets `Stopped`. From any thread."""

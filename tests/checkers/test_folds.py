@@ -13,7 +13,7 @@ from checkers.facts import blocks
 from checkers.facts.accounts import accounts
 from checkers.facts.replicas import replicas
 from checkers.history import frames
-from checkers.promises import controller_queues, groups
+from checkers.promises import controller_queues, groups, polls
 from checkers.promises.controller_queues import UNSEEN
 from checkers.promises.replicas.agreement import COMPARED, disagreements, place_of
 from checkers.promises.replicas.kept_logs import _MARGIN_NS, _in_sync, kept_logs
@@ -306,3 +306,42 @@ def test_many_rows_are_those_of_which_nobody_knows_better(
     history = story.history(spark)
     assert history.many("produce") is (rows == 0)
     assert not history.many("fetch")
+
+
+# ---- polls ---------------------------------------------------------------------------------------
+
+BACK, SKIPPED, LOST = "poll-went-back", "poll-skipped", "position-lost"
+POLLED: list[tuple[list[tuple[int, ...]], set[str]]] = [
+    ([(0, 1), (2,), (3, 4)], set()),
+    ([(3, 4), (5,)], set()),
+    ([(0, 1), (1, 2)], {BACK}),
+    ([(0, 1), (1,), (2,)], {BACK}),
+    ([(0, 1), (3, 2), (4,)], {BACK}),  # by number
+    ([(0, 2, 1), (3,)], {BACK}),
+    ([(0,), (2,), (3,)], {SKIPPED}),
+    ([(0, 2), (3,)], {SKIPPED}),
+    ([(0, 1), (), (2,)], {LOST}),
+    ([(), (2, 3)], set()),
+]
+"""Offsets of each poll in the order in which they were given; a poll of none was a reset."""
+
+
+@pytest.mark.parametrize("few", [0, 10**9])
+def test_who_was_given_other_than_the_next_offset(spark: Any, few: int) -> None:
+    told: dict[str, list[dict[str, Any]]] = {}
+    for trial, (each, _) in enumerate(POLLED):
+        story = Story(trial=trial)
+        story.final_log({offset: offset for offset in range(6)})
+        for number, offsets in enumerate(each):
+            for offset in offsets:
+                seq = sum(len(row) for row in story.rows.values())
+                story.add("fetch", 10 + number, offset=offset, value=offset, poll=number,
+                          process="c", seq=seq)  # fmt: skip
+            if not offsets:
+                story.add("fetch", 10 + number, type="fail", error=1, poll=number, process="c")
+        for kind, rows in story.rows.items():
+            told.setdefault(kind, []).extend(rows)
+    with mock.patch.object(frames, "LIGHT_ROWS", few):
+        found = polls.check(frames.History.of(spark, told, Story().run))
+    broken = {(one.trial, one.rule) for one in found.findings}
+    assert broken == {(n, rule) for n, (_, rules) in enumerate(POLLED) for rule in rules}

@@ -303,3 +303,17 @@ def test_a_larger_one_is_answered_as_well(
     for check in found.checks.values():
         counts.update(check.violation_counts)
     assert counts == plants
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("at_once", [2, 10_000])
+def test_what_the_driver_tells_in_a_table(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """A large one is a file, until the history is judged; the rows are the same."""
+    monkeypatch.setattr(frames, "_ROWS_AT_ONCE", at_once)
+    rows = [{"arm": "a", "trial": n, "t": 2**40 + n, "of": [n, None]} for n in range(5)]
+    with History.of(spark, {}) as history:
+        table = history.table(rows, "arm string, trial int, t bigint, of array<bigint>")
+        assert table.orderBy("trial").toArrow().to_pylist() == rows
+        assert len(table.inputFiles()) == (at_once < len(rows))

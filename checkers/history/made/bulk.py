@@ -104,7 +104,7 @@ class Records:
             "t": self.t,
             "process": pc.if_else(self.is_odd, PRODUCERS[1], PRODUCERS[0]),
             "node": self.leader,
-            "seq": self.op,
+            "seq": pc.multiply(self.op, 2),  # what is planted comes in between
             "type": "ok",
             "op": self.own_op,
             "invoke_t": self.invoke_t,
@@ -215,6 +215,11 @@ def read_metadata(layout: Layout, times: Times) -> Iterator[pa.Table]:
                     "controller_id": 1,
                 },
             )
+
+
+def reads(layout: Layout) -> int:
+    """How often the reader asks in one trial."""
+    return layout.rounds * len(NODES) + READS_A_ROUND * (layout.rounds + 1)
 
 
 def stale_reads(layout: Layout) -> int:

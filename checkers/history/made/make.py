@@ -16,7 +16,7 @@ from checkers.history.made.bulk import (
     stale_reads,
 )
 from checkers.history.made.layout import ARMS, NODES, OFFSET_NS, SHAPES, TOPIC, Layout, S, Times
-from checkers.history.made.plants import PLANTS, differing
+from checkers.history.made.plants import PLANTS, differing, numbered
 from checkers.history.made.small import GONE, GROUPED, Small
 from checkers.history.schema import VERSION, HistoryError, arrow_schema
 from checkers.history.writer import HistoryWriter
@@ -107,7 +107,7 @@ def _tables(
     differ = planted.get("replica-differs", 0)
     for partition in range(layout.partitions):
         records = Records(layout, times, partition)
-        yield "produce", records.produced()
+        yield "produce", records.produced(op=numbered(records, planted))
         yield "fetch", records.fetched()
         own = differ // layout.partitions + (partition < differ % layout.partitions)
         for number, node in enumerate(NODES):

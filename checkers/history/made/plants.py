@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.history.made.bulk import Records, table
+from checkers.history.made.bulk import Records, reads, table
 from checkers.history.made.layout import MS, NODES, STILL_NS, TOPIC, Layout, S, Times, leader
 from checkers.history.schema import HistoryError
 
@@ -50,10 +50,21 @@ def _offers(parity: int, named: int) -> Callable[[Layout, Times, int], Tables]:
             offsets = pc.add(pc.multiply(numbers, 2), parity)
             records = Records(layout, times, partition, offsets)
             base = _FOREIGN + named * (_FOREIGN // 8) + partition * layout.log_length
-            op = pc.add(records.op, layout.partitions * layout.log_length)
-            yield "produce", records.produced(value=pc.add(numbers, base), op=op)
+            op, seq = (pc.add(pc.multiply(one, 2), 1) for one in (records.own_op, records.op))
+            yield "produce", records.produced(value=pc.add(numbers, base), op=op, seq=seq)
 
     return rows
+
+
+def numbered(records: Records, planted: Mapping[str, int]) -> Any:
+    """The numbers that producers give to what they offer: right after each of the first comes one
+    that is planted."""
+    import pyarrow.compute as pc
+
+    among = (planted.get(name, 0) for name in ("unexplained-loss", "acked-all-lost"))
+    return pc.add(
+        records.own_op, pc.min_element_wise(records.own_op, pc.if_else(records.is_odd, *among))
+    )
 
 
 def _other_replica(layout: Layout, times: Times, n: int) -> Tables:
@@ -85,16 +96,17 @@ def _read_otherwise(layout: Layout, times: Times, n: int) -> Tables:
             yield "fetch", records.fetched(process="consumer-other", value=value)
 
 
-def _shown(partition: int, times: Times, n: int, **columns: Any) -> pa.Table:
+def _shown(layout: Layout, partition: int, times: Times, n: int, **columns: Any) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     numbers = pa.arange(0, n, 1)
     t = pc.add(pc.multiply(numbers, 1_000), times.load_end + 10 * MS)  # after all other reads
-    op = pc.add(numbers, 1 << 40)
+    op = pc.add(numbers, reads(layout))
     same = {
         "t": t,
         "process": "metadata-reader",
+        "seq": pc.add(pc.multiply(op, layout.partitions), partition),
         "type": "ok",
         "op": op,
         "read": op,
@@ -114,11 +126,11 @@ def _never_committed(layout: Layout, times: Times, n: int) -> Tables:
     import pyarrow.compute as pc
 
     epochs = pc.add(pa.arange(0, n, 1), layout.rounds + 1)
-    yield "metadata", _shown(0, times, n, node=1, leader=2, leader_epoch=epochs)
+    yield "metadata", _shown(layout, 0, times, n, node=1, leader=2, leader_epoch=epochs)
     newest = layout.rounds
     for partition in range(1, layout.partitions):
         truly = {"leader": leader(partition, newest), "leader_epoch": newest}
-        yield "metadata", _shown(partition, times, n, node=1, **truly)
+        yield "metadata", _shown(layout, partition, times, n, node=1, **truly)
 
 
 def _accepted(layout: Layout, times: Times, n: int) -> Tables:

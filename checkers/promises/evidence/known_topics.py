@@ -12,8 +12,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
-
+from checkers.facts.unions import named
 from checkers.history import KINDS
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def unmade(history: History) -> list[tuple[Trial, str]]:
     frames = [
         history.frame(kind)
         .where("topic is not null and partition is not null")
-        .select("arm", "trial", F.lit(kind).alias("kind"), *_TP)
+        .select("arm", "trial", named(kind), *_TP)
         for kind in kinds
         if history.has(kind)
     ]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from checkers.facts.unions import is_true
+from checkers.facts.unions import is_true, named
 from checkers.facts.whole_rows import lacking, lacks
 from checkers.history import KINDS
 
@@ -155,7 +155,7 @@ def _rows(history: History, kind: str) -> DataFrame:
     return history.frame(kind).select(
         "arm",
         "trial",
-        F.lit(kind).alias("kind"),
+        named(kind),
         "process",
         F.expr(f"op div {_BLOCK}" if numbered else "bigint(null)").alias("_block"),
         F.expr("invoke_t" if numbered else "bigint(null)").alias("_begun"),

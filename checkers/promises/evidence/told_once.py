@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.unions import named
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -96,7 +98,7 @@ def _blocks(
     rows = history.frame(kind).select(
         "arm",
         "trial",
-        F.lit(kind).alias("kind"),
+        named(kind),
         F.xxhash64(*about).alias("about"),
         block.cast("bigint").alias("block"),
         F.expr("1L").alias("one"),

@@ -36,7 +36,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import leaders_table
+from checkers.facts.blocks import chosen
 from checkers.facts.disputes import disputed
+from checkers.facts.histogram import grouped
 from checkers.facts.leadership import key_of
 from checkers.facts.timeline import FROM, TO, Timeline, steps
 from checkers.judging.excuses import Excuses, excuses
@@ -48,7 +50,7 @@ from checkers.promises.polls.given_late import AWAITED, given_late
 from checkers.promises.polls.unseen import DELIVERED, judge_unseen
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
@@ -79,7 +81,7 @@ def check(history: History) -> Outcome:
 
 def _delivered(history: History, outcome: Outcome) -> None:
     rows = history.frame("fetch").where("type = 'ok' and offset >= 0")
-    for row in rows.groupBy("arm", "trial", "process").count().toArrow().to_pylist():
+    for row in grouped(rows.groupBy("arm", "trial", "process").count()):
         outcome.saw(row["arm"], row["trial"], DELIVERED, row["count"])
         by_process = outcome.arm(row["arm"]).setdefault("delivered", {})
         by_process[row["process"]] = by_process.get(row["process"], 0) + row["count"]
@@ -124,11 +126,13 @@ def _place(row: Any) -> str:
 
 def _polls(history: History, outcome: Outcome, known: Excuses) -> None:
     """Consecutive polls of one consumer. Records are folded to one row a poll before sorting."""
-    rows = _held(history).where("topic is not null")
+    rows, keys = _held(history)
+    rows = rows.where("topic is not null")
     reset = F.coalesce(F.col("error").isin(*RESET_ERRORS), F.lit(False))
     got = (F.col("type") == "ok") & (F.col("offset") >= 0)
     rows = rows.where(got | reset).withColumn("_poll", F.coalesce("poll", "op"))
-    keys = [*_TP, "process", "_hold"]
+    if history.many("fetch"):
+        rows = chosen(rows, _out_of_step(rows, reset, keys), keys)
     polls = rows.groupBy(*keys, "_poll").agg(
         F.min(F.when(got, F.col("offset"))).alias("first"),
         F.max(F.when(got, F.col("offset"))).alias("last"),
@@ -188,25 +192,35 @@ def _poll(known: Excuses, row: Row) -> Sort:
     return Sort((*place[:2], rule, excuse), order, rule if excuse is None else None)
 
 
-def _held(history: History) -> DataFrame:
-    """`fetch` rows with ``_hold``: how often the partition had been assigned to its reader by then;
-    0 for a consumer without a group. A poll's rows are written when it ends, so that what came with
+def _out_of_step(rows: DataFrame, reset: Column, keys: list[str]) -> DataFrame:
+    """``keys`` of who was ever given another offset than the next one, or was reset: of all others
+    every poll is as it should be."""
+    before = F.lag("offset").over(Window.partitionBy(*keys).orderBy("_poll", "seq"))
+    rows = rows.select(*keys, "offset", reset.alias("_reset"), before.alias("_before"))
+    odd = rows.where("_reset or _before <> offset - 1").groupBy(*keys).agg(F.count("*").alias("n"))
+    return odd.where("n > 0")  # Sail has no way to limit what is but distinct
+
+
+def _held(history: History) -> tuple[DataFrame, list[str]]:
+    """`fetch` rows, and by which columns they are one consumer's of one partition. Where partitions
+    are assigned ``_hold`` is one of these: how often it had been assigned to its reader by then; 0
+    for a consumer without a group. A poll's rows are written when it ends, so that what came with
     or after an assignment counts to it, and what came before does not."""
-    rows = history.frame("fetch")
+    rows, keys = history.frame("fetch"), [*_TP, "process"]
     if not history.has("assignment"):
-        return rows.withColumn("_hold", F.lit(0))
+        return rows, keys
     given: dict[tuple[Any, ...], list[int]] = {}
     for row in history.rows("assignment"):
         if row["event"] == "assigned":
             given.setdefault((*key_of(row), row["process"]), []).append(row["t"])
-    keys = (*_TP, "process")
     spans = [
         {**dict(zip(keys, key, strict=True)), FROM: begin, TO: end, "_hold": number}
         for key, times in given.items()
         for number, (begin, end) in enumerate(steps(times))
     ]
     held = Timeline(spans, keys, {"_hold": "int"}).at(history, rows, F.col("t"))
-    return held.withColumn("_hold", F.coalesce("_hold", F.lit(0))).drop(FROM, TO)
+    held = held.withColumn("_hold", F.coalesce("_hold", F.lit(0))).drop(FROM, TO)
+    return held, [*keys, "_hold"]
 
 
 def _poll_finding(rule: str, row: Row) -> Finding:

@@ -12,9 +12,10 @@ record all before it are committed, whatever their producers asked for, and one 
 next that it is to be given.
 
 Lawful, and looks similar: a consumer that did not poll meanwhile; one that had yet to be given
-earlier records; a partition whose leader has just changed; a member of a group, which may have lost
-the partition. Who was given nothing since before all was calm may be waiting to connect anew, which
-is its own affair (``reconnect.backoff.max.ms``): what is next to it has to be younger than that.
+earlier records, or goes back to before what it had been given when all came to calm; a partition
+whose leader has just changed; a member of a group, which may have lost the partition. Who was given
+nothing since before all was calm may be waiting to connect anew, which is its own affair
+(``reconnect.backoff.max.ms``): what is next to it has to be younger than that.
 """
 
 from __future__ import annotations
@@ -94,13 +95,18 @@ def _awaited(reads: DataFrame, acked: DataFrame, since: DataFrame) -> DataFrame:
     """Records (`TP`, process, offset) given at ``_t`` to who waited for them: the first of those
     acknowledged from there on, in the calm, was so at ``_acked_t``; ``_own``: it was acknowledged
     so itself."""
-    given = reads.where("offset >= 0").groupBy(*TP, "process", "offset").agg(F.min("t").alias("_t"))
-    in_order = Window.partitionBy(*TP, "process").orderBy("offset")
-    given = given.withColumn("_before_t", F.lag("_t").over(in_order))
-    given = given.join(F.broadcast(since), ["arm", "trial"]).where("_t > _since")
+    by = [*TP, "process"]
+    given = reads.where("offset >= 0").join(F.broadcast(since), ["arm", "trial"])
+    # The load's most was given before, and says no more than up to where.
+    early = given.where("t <= _since").groupBy(*by).agg(F.max("offset").alias("_had"))
+    given = given.where("t > _since").join(F.broadcast(early), by, "left")
+    given = given.where("_had is null or offset > _had")
+    given = given.groupBy(*by, "offset", "_since", "_had").agg(F.min("t").alias("_t"))
+    before = F.lag("_t").over(Window.partitionBy(*by).orderBy("offset"))
+    given = given.withColumn("_before_t", F.coalesce(before, F.expr("if(_had >= 0, _since, null)")))
     given = given.join(acked, [*TP, "offset"], "left")
     own = F.col("_acked_t").isNotNull()
-    from_there = Window.partitionBy(*TP, "process").orderBy(F.desc("offset"))
+    from_there = Window.partitionBy(*by).orderBy(F.desc("offset"))
     first = F.min("_acked_t").over(from_there.rowsBetween(Window.unboundedPreceding, 0))
     names = ["process", "offset", "_t", "_before_t", "_since"]
     given = given.select(*TP, *names, own.alias("_own"), first.alias("_acked_t"))
