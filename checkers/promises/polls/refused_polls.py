@@ -4,8 +4,9 @@ A consumer looks for a partition's leader by itself, and polls there. Once all i
 (`checkers.facts.calm`) the leader is who was committed last, every broker has heard of it, and the
 consumer has had its time to find it: what it is told of that partition is what the leader says, or
 what a broker says of where it is led. An error that denies the partition, its leader or the epoch
-in which it is read (`_DENIALS`) is then of a broker that has forgotten the partition, or answers
-from a role of the past. The client tries again by itself, so that nothing is lost by it but time.
+in which it is read (`checkers.facts.calm_leaders`) is then of a broker that has forgotten the
+partition, or answers from a role of the past. The client tries again by itself, so that nothing is
+lost by it but time.
 
 - ``poll-refused``: such an error, of a partition whose leader lives.
 
@@ -23,26 +24,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.calm import brokers
-from checkers.facts.calm_leaders import calm_leaders
+from checkers.facts.calm_leaders import DENIALS, LEADER, asked_in_calm
 from checkers.facts.leadership import TP, key_of
-from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
+from checkers.facts.timeline import FROM
 from checkers.judging.excuses import Excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from checkers.history.frames import History
 
 RULE: Final = "poll-refused"
 POLLED: Final = "polls in calm"
-_DENIALS: Final = (3, 5, 6, 9, 74, 75, 76, 78, 100, 103, 106, 109)
-"""UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE,
-FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, UNSUPPORTED_COMPRESSION_TYPE, OFFSET_NOT_AVAILABLE,
-UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID, FETCH_SESSION_TOPIC_ID_ERROR,
-OFFSET_MOVED_TO_TIERED_STORAGE."""
 
 
 def refused_polls(
@@ -50,13 +43,12 @@ def refused_polls(
 ) -> Iterator[tuple[Finding, int]]:
     """One finding for each consumer and partition, and how many polls."""
     polls = history.frame("fetch").where("topic is not null and invoke_t is not null")
-    spans = list(_calm_spans(history, polls))
-    if not spans:
-        return
     polls = polls.select(*TP, "process", "poll", "invoke_t", "t", "error")
-    asked = Timeline(spans, TP, {"_leader": "int"}).at(history, polls, F.col("invoke_t"), "inner")
-    is_denied = F.coalesce(F.col("error").isin(*_DENIALS), F.lit(False))
-    by = (*TP, "process", "_leader")
+    asked = asked_in_calm(history, polls)
+    if asked is None:
+        return
+    is_denied = F.coalesce(F.col("error").isin(*DENIALS), F.lit(False))
+    by = (*TP, "process", LEADER)
     sums = asked.groupBy("arm", "trial", is_denied.alias("_denied")).count().toArrow().to_pylist()
     for row in sums:
         outcome.saw(row["arm"], row["trial"], POLLED, row["count"])
@@ -80,25 +72,12 @@ def refused_polls(
             outcome.excuse(row["arm"], row["trial"], RULE, excuse, of=POLLED, n=row["n"])
 
 
-def _calm_spans(history: History, polls: DataFrame) -> Iterator[dict[str, Any]]:
-    """By partition, from when on (ns) every broker that runs owes the truth about its leader."""
-    everybody = brokers(history)
-    for key, leader, since_t, debts in calm_leaders(history, polls):
-        trial = key[:2]
-        if debts.owed_from((*trial, leader), since_t) is None:
-            continue
-        owed = [debts.owed_from((*trial, node), since_t) for node in everybody.get(trial, ())]
-        from_t = max(t for t in owed if t is not None)
-        place = dict(zip(TP, key, strict=True))
-        yield {**place, "_leader": leader, FROM: from_t, TO: FOREVER}
-
-
 def _finding(row: dict[str, Any]) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     return Finding(
         RULE,
         f"{row['process']} polled {row['topic']}-{row['partition']} long after all was healed, and "
-        f"was refused {row['n']} times with error {row['error']}; node {row['_leader']} led it "
+        f"was refused {row['n']} times with error {row['error']}; node {row[LEADER]} led it "
         "all the while",
         row["arm"],
         row["trial"],
