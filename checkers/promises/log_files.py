@@ -14,8 +14,9 @@ Violations:
   is looked for, or there is none amid others: readers would be given too few records, or none. Not
   seen in the index of a segment that Kafka still writes: the file is longer than what it counts,
   and what a cut took from it stands there until it is overwritten;
-- ``times-otherwise``: a batch says that its latest record is of another time than it is: a search
-  for a time passes it by, and retention takes it too early or too late;
+- ``times-otherwise``: a batch says that its latest record is of another time than it is, or a
+  segment's latest record is of another time on disk than as it was served: a search for a time
+  passes it by, and retention takes it too early or too late;
 - ``producer-went-back``: a batch of an idempotent producer is of an older producer epoch than one
   before it, or has a sequence that was there already: no leader takes that (KIP-98);
 - ``producers-otherwise``: a producer snapshot lacks the last batch that an idempotent producer had
@@ -42,6 +43,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as F
+
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -53,6 +56,7 @@ Row = Mapping[str, Any]
 FOLDERS: Final = "folders of replicas"
 LATE: Final = "topic_ids_late"
 """In run.json, of an arm: a replica may do without its topic's id for a while (2.8)."""
+_NODE: Final = ["arm", "trial", "topic", "partition", "node"]
 _BY_SORT: Final = {
     "batch": "batch-damaged",
     "index": "index-misleads",
@@ -79,7 +83,10 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], FOLDERS)
         for finding in _findings(row, served.get((*_place(row), row["node"]))):
             outcome.add(finding)
-    for finding in (*_topic_ids(history, read), *_producers(read), *_of_no_producer(history, read)):
+    for finding in (
+        *(*_topic_ids(history, read), *_producers(read)),
+        *(*_of_no_producer(history, read), *_times(history, read, served)),
+    ):
         outcome.add(finding)
     for key in sorted(served.keys() - {(*_place(row), row["node"]) for row in told}):
         arm, trial, *_ = key
@@ -169,12 +176,43 @@ def _of_no_producer(history: History, rows: Sequence[Row]) -> Iterator[Finding]:
     if not bare:
         return
     served = history.frame("log_read").where("producer_epoch >= 0")
-    names = ["arm", "trial", "topic", "partition", "node"]
-    for one in served.groupBy(*names).count().orderBy(*names).toArrow().to_pylist():
-        row = bare.get(tuple(one[name] for name in names))
+    for one in served.groupBy(*_NODE).count().orderBy(*_NODE).toArrow().to_pylist():
+        row = bare.get(tuple(one[name] for name in _NODE))
         if row is not None:
             says = f"no batch in it is an idempotent producer's; {one['count']} records served were"
             yield _finding("not-on-disk", row, says)
+
+
+def _times(history: History, rows: Sequence[Row], served: Mapping[Any, Row]) -> Iterator[Finding]:
+    """One finding a folder. Nothing is appended any more by then; of a segment that the log's start
+    lies in, not all is served."""
+    folders = {(*_place(row), row["node"]): row for row in rows if row["kept"]}
+    segments = [
+        {**dict(zip(_NODE, key, strict=True)), "_base": one["base_offset"], "_next": after}
+        | {"_newest_ms": one["newest_ms"]}
+        for key, row in folders.items()
+        if key in served
+        for one, after in zip(
+            row["kept"],
+            [*(other["base_offset"] for other in row["kept"][1:]), served[key]["log_end_offset"]],
+            strict=True,
+        )
+        if one["base_offset"] >= (served[key]["log_start_offset"] or 0)
+    ]
+    if not segments or not history.has("log_read"):
+        return
+    kinds = "arm string, trial int, topic string, partition int, node int"
+    known = history.table(segments, f"{kinds}, _base bigint, _next bigint, _newest_ms bigint")
+    read = history.frame("log_read").where("append_time_ms >= 0")
+    read = read.join(F.broadcast(known), _NODE).where("offset >= _base and offset < _next")
+    latest = read.groupBy(*_NODE, "_base", "_newest_ms").agg(F.max("append_time_ms").alias("_ms"))
+    told: set[tuple[Any, ...]] = set()
+    for one in latest.where("_ms <> _newest_ms").orderBy(*_NODE, "_base").toArrow().to_pylist():
+        key = tuple(one[name] for name in _NODE)
+        if key not in told:
+            told.add(key)
+            says = f"the latest record of its segment {one['_base']} is of {one['_newest_ms']} ms"
+            yield _finding("times-otherwise", folders[key], f"{says}; {one['_ms']} ms was served")
 
 
 def _finding(rule: str, row: Row, says: str) -> Finding:
@@ -193,7 +231,7 @@ PROMISE: Final = Promise(
         "not-on-disk": "What a broker serves lies in its files.",
         "batch-damaged": "Files hold whole batches, in the order of their offsets.",
         "index-misleads": "An index leads to the batches that it is asked for, or before them.",
-        "times-otherwise": "A batch tells the time of its latest record.",
+        "times-otherwise": "A batch, or a segment, has its latest record's time.",
         "producer-went-back": "A producer's epoch never goes back along a log, nor its sequence.",
         "producers-otherwise": "A producer snapshot has the last batch of each producer.",
         "producers-differ": "The same log has the same producers' batches on all replicas.",

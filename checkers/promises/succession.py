@@ -8,12 +8,14 @@ held by one.
 
 A *decision* is a committed state of a partition (`checkers.facts.decisions`). Violations:
 
-- ``old-controller-decided``: of one partition, a later state that an older controller made;
+- ``old-controller-decided``: of one partition, a later state that an older controller made; and of
+  all partitions of a metadata log, by the times of its batches: its epochs only grow along it;
 - ``two-decisions``: one partition epoch with two different states;
 - ``decided-after-succession``: a state made under an epoch and written after the election of a
   newer one was over, by the clock of whoever stored it (``commit_ms``);
 - ``decided-out-of-office``: the same by ZooKeeper's own log, which needs no clock: the controller
-  epoch in force at the very write was another;
+  epoch in force at the very write was another; or, of a metadata log, an epoch in which no
+  controller says that it was elected, though others say so of other epochs;
 - ``two-controllers``: one controller epoch, two nodes; or a node that says it was elected in an
   epoch that ZooKeeper's log gave to nobody;
 - ``office-without-epoch``: the office was taken without raising the controller epoch by one in the
@@ -46,7 +48,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.after_healing import after_healing
-from checkers.facts.decisions import Decision, Life, content_of, from_log, is_lost, lives
+from checkers.facts.decisions import (
+    Decision,
+    Life,
+    content_of,
+    from_copies,
+    from_log,
+    is_lost,
+    lives,
+)
 from checkers.facts.details import details
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.in_sync_writes import Ruled, by_leader
@@ -81,6 +91,8 @@ def check(history: History) -> Outcome:
         for life in ruled:
             for finding in (*_in_a_row(life), *_too_late(history, life, told.get(key[:2], ()))):
                 outcome.add(finding)
+    for finding in _along_the_log(history, told):
+        outcome.add(finding)
     for rule in (_two_controllers, _office, _out_of_office, _senders):
         for finding in rule(history):
             outcome.add(finding)
@@ -131,6 +143,39 @@ def _in_a_row(life: Life) -> Iterator[Finding]:
             )
         else:
             newest = decision
+
+
+def _along_the_log(history: History, told: Mapping[Trial, Sequence[Row]]) -> Iterator[Finding]:
+    """Of metadata logs: one finding of each sort in a trial."""
+    by_trial: dict[Trial, list[Decision]] = {}
+    for key, of in lives(history).items():
+        if key[:2] in from_copies(history):
+            ruled = (d for life in of for d in life if d.commit_ms is not None and _epoch(d) >= 0)
+            by_trial.setdefault(key[:2], []).extend(ruled)
+    for trial, decisions in sorted(by_trial.items()):
+        newest: Decision | None = None
+        for decision in sorted(decisions, key=lambda d: (d.commit_ms or 0, -_epoch(d))):
+            if newest is None or _epoch(newest) <= _epoch(decision):
+                newest = decision
+            elif newest.commit_ms != decision.commit_ms:
+                yield _finding(
+                    "old-controller-decided",
+                    f"{_what(decision)}: {_words(decision)} was written after {_what(newest)}: "
+                    f"{_words(newest)}",
+                    decision,
+                    newest.pick,
+                )
+                break
+        elected = {row["controller_epoch"] for row in told.get(trial, ())}
+        strange = [d for d in decisions if elected and _epoch(d) not in elected]
+        if strange:
+            first = min(strange, key=lambda d: d.commit_ms or 0)
+            yield _finding(
+                "decided-out-of-office",
+                f"{_what(first)}: {_words(first)}, in which nobody says that it was elected",
+                first,
+                *(_election(row) for row in told[trial][-1:]),
+            )
 
 
 def _too_late(history: History, life: Life, elected: Sequence[Row]) -> Iterator[Finding]:

@@ -63,6 +63,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.administration.answered import KEPT, answered
 from checkers.promises.administration.impossible import REFUSED, impossible, mixes
 from checkers.promises.administration.in_turn import MADE_IN_TURN, in_turn
+from checkers.promises.refusals.failures import AUTHORIZER
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -89,8 +90,15 @@ _NEVER: Final = {
     42: "INVALID_REQUEST",
 }
 _INVALID_CONFIG: Final = {40: "INVALID_CONFIG"}
-_WITH_THE_REQUEST: Final = frozenset({17, 42})
+_FORBIDDEN: Final = {
+    29: "TOPIC_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
+    44: "POLICY_VIOLATION",
+}
+"""What brokers without an authorizer, and without policies, never say."""
+_WITH_THE_REQUEST: Final = frozenset({17, 42, *_FORBIDDEN})
 """What only the request itself can bring about, whoever lives, and whatever goes on."""
+_POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
 
@@ -169,7 +177,8 @@ def check(history: History) -> Outcome:
         for finding in (
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
             *(*_vacancies(trial), *_untold(trial, outcome), *_unmade(trial, outcome)),
-            *(*answered(history, key, rows, outcome), *_denials(trial, outcome)),
+            *answered(history, key, rows, outcome, trial.are_there),
+            *_denials(trial, outcome),
             *(*_forgotten(trial), *_in_turn(trial, outcome)),
         ):
             outcome.add(finding)
@@ -178,6 +187,8 @@ def check(history: History) -> Outcome:
 
 def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     never = _NEVER if mixes(trial.history, trial.key) else _NEVER | _INVALID_CONFIG
+    if not {AUTHORIZER, *_POLICIES} & set(trial.history.run.brokers):
+        never |= _FORBIDDEN
     for row in rows_of(trial.history, "admin_request", trial.key):
         if row["wanted"] is not None or row["api"] == _OF_THE_CLUSTER:
             continue
@@ -416,8 +427,8 @@ PROMISE: Final = Promise(
     blind=(
         "of what cannot be done: answers that send elsewhere, or say to try again",
         "refusals, and lost answers, beside a fault, or an election of a controller",
-        "moves of partitions that were refused, and made",
-        "elections that were refused, and came about in that moment",
+        "elections that were refused, and came about, of partitions that were moved, and where "
+        "controllers give leaderships back by themselves",
         "errors that a controller may give in that moment, above all those that say: try again",
         "without ZooKeeper: all of it",
     ),

@@ -41,8 +41,9 @@ leader at all by then), ``acted-before-commit`` (`before_commit`). A forged
 LeaderAndIsr or UpdateMetadata, with a lie that Kafka cannot see, is the forger's doing, and
 counted.
 
-Who answers for a partition that another leads, once all is calm: `in_anothers_place`. What copies
-of a metadata log say of one state (``copies-differ``): `copies`.
+Who answers for a partition that another leads, or denies it (``partition-denied``), once all is
+calm: `in_anothers_place`. What copies of a metadata log say of one state (``copies-differ``):
+`copies`.
 
 Whose turn it was to lead, and elections for nothing: `elections`. Of which a
 broker was never told (``election-untold``, ``in-sync-untold``), or of its own part too late
@@ -453,6 +454,7 @@ PROMISE: Final = Promise(
         "in-sync-untold": "Every live broker is told of each in-sync set.",
         "metadata-before-roles": "Who leads or follows is told so before clients may be.",
         "leader-denies": "Who leads does not answer that it does not.",
+        "partition-denied": "Who does not lead a partition sends elsewhere, and does not deny it.",
     },
     evidence={
         _STATES: "states of partitions, each once",
@@ -486,6 +488,6 @@ PROMISE: Final = Promise(
         "whom a controller that does not number what it tells (Apache Kafka's) told of elections",
         "without ZooKeeper: assignments, the order of replicas, and the state in the end",
     ),
-    timed=frozenset({"election-untold", "in-sync-untold", "leader-denies"}),
+    timed=frozenset({"election-untold", "in-sync-untold", "leader-denies", "partition-denied"}),
     check=check,
 )

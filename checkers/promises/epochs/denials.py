@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.answers import deletion_steps
-from checkers.facts.calm import Debts
-from checkers.facts.committed import committed
-from checkers.facts.leadership import SHOWN, TP, Key, key_of
+from checkers.facts.calm_leaders import calm_leaders
+from checkers.facts.leadership import TP, key_of
 from checkers.facts.timeline import FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -124,21 +123,6 @@ def _reigns(history: History) -> Iterator[dict[str, Any]]:
             begun[place] = (row["t"], row["boot"])
     for place in list(begun):
         yield from over(place, _UNTIL_LAST)
-
-
-def calm_leaders(history: History, rows: DataFrame) -> Iterator[tuple[Key, int, int, Debts]]:
-    """Each partition with the leader that was committed last, when that was (ns), and who owes what
-    by the end of ``rows``. Not of topics that are being deleted, nor of black boxes."""
-    last = rows.groupBy("arm", "trial").agg(F.max("t").alias("t")).toArrow().to_pylist()
-    debts = Debts(history, {(row["arm"], row["trial"]): row["t"] for row in last})
-    gone = deletion_steps(history)
-    for key, of in committed(history).items():
-        state = of.states[-1] if of.states else None
-        if state is None or state.row["source"] == SHOWN or key[:3] in gone:
-            continue
-        leader = state.row["leader"]
-        if leader is not None and leader >= 0:
-            yield key, leader, state.t, debts
 
 
 def _calm_reigns(history: History, rows: DataFrame) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,10 @@ epoch is told, or believed in, `acting` says so by that epoch, whenever it was.
 
 Who has records deleted by a follower loses them there alone, and is told that they are gone.
 
+Nor does it say that there is no such partition (``partition-denied``): who does not lead it, with a
+replica or without one, sends its clients elsewhere (NOT_LEADER_OR_FOLLOWER, as long as its
+MetadataCache has the partition). They would take it for deleted.
+
 Lawful: topics that are being deleted; a broker that a forger made believe something else (counted).
 Clients that do not say whom they asked, and black boxes, are not judged.
 """
@@ -20,19 +24,22 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.calm import brokers
+from checkers.facts.calm_leaders import calm_leaders
 from checkers.facts.forgeries import taken_in
 from checkers.facts.leadership import TP, key_of
 from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.epochs.denials import calm_leaders, questions
+from checkers.promises.epochs.denials import questions
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RULE: Final = "served-by-another"
+DENIED: Final = "partition-denied"
 OTHERS: Final = "questions to who does not lead, once all was calm"
-_NONE: Final = 0
+_ERRORS: Final = {RULE: (0,), DENIED: (3, 5, 100)}
+"""None; UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_ID."""
 
 
 def in_anothers_place(history: History, outcome: Outcome) -> Iterator[Finding]:
@@ -52,30 +59,41 @@ def in_anothers_place(history: History, outcome: Outcome) -> Iterator[Finding]:
     if not spans:
         return
     asked = Timeline(spans, (*TP, "node")).at(history, rows, F.col("invoke_t"), "inner")
-    served_t = F.when(F.col("error") == _NONE, F.col("t"))
+    odd_t = {
+        rule: F.when(F.col("error").isin(*errors), F.col("t")) for rule, errors in _ERRORS.items()
+    }
     sums = asked.groupBy(*TP, "node").agg(
         F.count("*").alias("asked"),
-        F.count(served_t).alias("n"),
-        F.min(served_t).alias("t"),
-        F.min_by("kind", served_t).alias("kind"),
+        *(
+            F.struct(
+                F.count(t).alias("n"),
+                F.min(t).alias("t"),
+                F.min_by("kind", t).alias("kind"),
+                F.min_by("error", t).alias("error"),
+            ).alias(rule)
+            for rule, t in odd_t.items()
+        ),
     )
     lied = {(key_of(row), row["node"]) for row in taken_in(history) if row["topic"]}
     for row in sums.orderBy(*TP, "node").toArrow().to_pylist():
         key = key_of(row)
         outcome.saw(*key[:2], OTHERS, row["asked"])
-        if row["n"] and (key, row["node"]) in lied:
-            outcome.excuse(*key[:2], RULE, "forged", of=OTHERS, n=row["n"])
-        elif row["n"]:
-            yield _finding(row, leaders[key])
+        for rule in _ERRORS:
+            n = row[rule]["n"]
+            if n and (key, row["node"]) in lied:
+                outcome.excuse(*key[:2], rule, "forged", of=OTHERS, n=n)
+            elif n:
+                yield _finding(rule, row | row[rule], leaders[key])
 
 
-def _finding(row: dict[str, Any], leader: int) -> Finding:
+def _finding(rule: str, row: dict[str, Any], leader: int) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
+    what = "as if it led that" if rule == RULE else f"that there is none (error {row['error']})"
     return Finding(
-        RULE,
+        rule,
         f"node {row['node']} answered {row['n']} of {row['asked']} times ({row['kind']}) for "
-        f"{row['topic']}-{row['partition']} as if it led that, long after all was healed; node "
-        f"{leader} does",
+        f"{row['topic']}-{row['partition']} {what}, long after all was healed; node {leader} leads "
+        "it",
         row["arm"],
         row["trial"],
         (

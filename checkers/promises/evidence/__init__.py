@@ -72,6 +72,7 @@ from checkers.promises.evidence.claims import not_wiped, unfounded, unplanned
 from checkers.promises.evidence.counted import overanswered, overlapping, undercounted
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
+from checkers.promises.evidence.last_roles import without_roles
 from checkers.promises.evidence.listeners import of_both_planes, uncounted
 from checkers.promises.evidence.log_courses import out_of_course
 from checkers.promises.evidence.moments import misplaced
@@ -82,6 +83,7 @@ from checkers.promises.evidence.own_epochs import never_registered
 from checkers.promises.evidence.read_epochs import unversed
 from checkers.promises.evidence.seen_znodes import unlogged
 from checkers.promises.evidence.sequences import BACKWARDS_NS, disordered
+from checkers.promises.evidence.step_errors import misanswered
 from checkers.promises.evidence.taken_in import shown_untaken
 from checkers.promises.evidence.times import TOLD_AFTERWARDS, times
 from checkers.promises.evidence.told_once import repeated
@@ -372,7 +374,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
     *(out_of_course, overlapping, overanswered, overlooked, unplanned, not_wiped, unnumbered),
-    *(answered_by_nobody, unversed),
+    *(answered_by_nobody, unversed, without_roles, misanswered),
 )
 
 PROMISE: Final = Promise(
@@ -411,6 +413,8 @@ PROMISE: Final = Promise(
         "seconds in which that counted requests; a broker that answered what it was asked while it "
         "did not run; a consumer that polled no more towards the end, or tells no leader epochs",
         "a writer's rows in another order of time than that of their numbers",
+        "who is in sync to the end tells of no role in the last leader epoch, where brokers tell "
+        "of roles",
     ),
     blind=(
         "what a node could not write from some moment until its end; up to two requests of a "

@@ -11,7 +11,8 @@ Violations:
   coordinator has an older one than one that it had acknowledged, or none, and nobody can have
   committed that since;
 - ``committed-never``: asked for an offset, by a member or by whoever asks every broker, one has an
-  offset that nobody had asked it to keep by then;
+  offset that nobody had asked it to keep by then; also by who alone commits for a group
+  (`invented_positions`);
 - ``committed-otherwise``: a position was told with metadata, or a leader epoch, that nobody had
   committed with it (`noted`);
 - ``shown-offset-lost``: an offset that somebody was told of is not there when a member asks later
@@ -83,6 +84,7 @@ from checkers.promises.groups.chosen_protocols import CHOSEN, chosen_protocols
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.denying import SERVED, denying
 from checkers.promises.groups.described_members import DESCRIBED, described_members
+from checkers.promises.groups.invented_positions import TOLD_ALONE, invented_positions
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
 from checkers.promises.groups.kept_out import ANEW, kept_out
@@ -170,6 +172,7 @@ def check(history: History) -> Outcome:
         *described_members(history, outcome),
         *chosen_protocols(history, outcome),
         *read_positions(history, outcome),
+        *invented_positions(history, outcome),
     )
     for finding, n in in_courses:
         outcome.add(finding, n)
@@ -283,6 +286,7 @@ PROMISE: Final = Promise(
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
         SERVED: "of who leads their partition, and of others, by who says whom it asked",
+        TOLD_ALONE: "of groups that one client does everything with",
         READ: "by themselves, of who had kept them",
         DESCRIBED: "by who coordinates them, to who is no member",
         REFUSED: "of members that never were, and of generations of the past",

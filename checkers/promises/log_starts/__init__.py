@@ -6,6 +6,9 @@ beginning, and nothing above what was asked for is touched.
 
 Violations:
 - ``deleted-too-little``: a deletion was answered with a lower low watermark than it had asked for;
+- ``deletion-refused``: a deletion was refused as out of range (OFFSET_OUT_OF_RANGE), although the
+  broker had told before that its log ends there, or later, and told the same leader epoch as its
+  own before that and after: a leader's high watermark, up to which it deletes, does not go back;
 - ``deleted-alone``: a deletion was answered with success while a replica that was in sync and
   registered stood still, and could not have done it (`deleted_alone`);
 - ``deleted-uncommitted``: a deletion was done beyond what was committed: beyond the end of the
@@ -73,6 +76,7 @@ TOLD: Final = "beginnings of logs told"
 BELOW: Final = "reads before a log's beginning answered"
 KEPT: Final = "replicas that began later in the end"
 _BACK: Final = "start-went-back"
+_IN_VAIN: Final = "deletion-refused"
 _SERVED: Final = "served-below-start"
 _EARLIEST: Final = -2
 _LATEST: Final = -1
@@ -121,6 +125,7 @@ def check(history: History) -> Outcome:
     judged = told.where(f"asked_ms = {_EARLIEST}")
     little = done.where("low_watermark < offset").withColumn("_known", F.col("offset"))
     broken = _broken("deleted-too-little", little)
+    broken = broken.unionByName(_broken(_IN_VAIN, _in_vain(every, answered)))
     alone = deleted_alone(history, outcome, answered, partitions)
     if alone is not None:
         broken = broken.unionByName(_broken("deleted-alone", alone))
@@ -200,6 +205,31 @@ def _uncommitted(history: History, told: DataFrame, done: DataFrame) -> DataFram
     return beyond.unionByName(later)
 
 
+def _in_vain(told: DataFrame, answered: DataFrame) -> DataFrame:
+    """Refused as out of range by who led, in one leader epoch, and had told of an end up to there
+    (``_known``)."""
+    ends = told.where(f"asked_ms = {_LATEST} and leader_epoch >= 0")
+    end = F.struct(F.col("leader_epoch").alias("epoch"), F.col("offset").alias("end"))
+    by = Window.partitionBy(*TP, "node")
+    mine = [*TP, "node", "t", "invoke_t", "offset"]
+    asked = answered.where(f"error = {_REFUSED} and offset >= 0").select(*mine)
+    asked = asked.withColumn("_asked", F.lit(True))
+    before = asked.withColumn("_at", F.col("invoke_t"))
+    known = ends.select(*TP, "node", F.col("t").alias("_at"), end.alias("_told"))
+    order = by.orderBy("_at", F.col("_asked").isNull())
+    so_far = order.rowsBetween(Window.unboundedPreceding, 0)
+    rows = united(before, known).withColumn("_before", F.max("_told").over(so_far))
+    rows = rows.where("_asked and offset <= _before.end").drop("_told", "_at")
+    after = rows.withColumn("_at", F.col("t"))
+    later = ends.select(*TP, "node", F.col("invoke_t").alias("_at"), end.alias("_told"))
+    order = by.orderBy(F.desc("_at"), F.col("_asked").isNull())  # from the end backwards
+    from_now = order.rowsBetween(Window.unboundedPreceding, 0)
+    rows = united(after, later)
+    rows = rows.withColumn("_after", F.last("_told", ignorenulls=True).over(from_now))
+    rows = rows.where("_asked and _after.epoch = _before.epoch")
+    return rows.withColumn("_known", F.col("_before.end"))
+
+
 def _broken(rule: str, rows: DataFrame) -> DataFrame:
     """``_known``: what the offset contradicts."""
     known = F.col("_known").cast("long").alias("known")
@@ -216,6 +246,8 @@ def _told_finding(rule: str, row: Row) -> Finding:
     says = {
         "deleted-too-little": "broker {node} answered that it had deleted {place} up to offset "
         "{known}, and its low watermark is below that",
+        _IN_VAIN: "broker {node} refused to delete {place} up to offset {offset} as out of range, "
+        "although it had told {known} as its end before, and led all the while",
         "deleted-alone": "broker {node} answered that {place} is deleted up to offset {offset}, "
         "while a replica in sync stood still that had been asked for {known} at most",
         "deleted-uncommitted": "broker {node} deleted {place} up to offset {offset}; no more than "
@@ -228,7 +260,7 @@ def _told_finding(rule: str, row: Row) -> Finding:
         "although a low watermark of {known} had been answered before",
     }[rule].format(place=place, **{k: row[k] for k in ("node", "offset", "known")})
     answer = Pick("records_deleted", {**at, "type": "ok"}, to_t=row["t"], last=True, rows=1)
-    kind = "read_below" if rule == _SERVED else "listed_offset"
+    kind = {_SERVED: "read_below", _IN_VAIN: "records_deleted"}.get(rule, "listed_offset")
     told = Pick(kind, {**at, "node": row["node"], "t": row["t"]}, rows=1)
     return Finding(rule, says, row["arm"], row["trial"], (answer, told, Pick("log_end", at)))
 
@@ -401,6 +433,7 @@ PROMISE: Final = Promise(
     "UnifiedLog.maybeIncrementLogStartOffset",
     rules={
         "deleted-too-little": "A deletion that succeeded has deleted all that it was asked for.",
+        _IN_VAIN: "Nobody is refused to delete what its leader has told of.",
         "deleted-alone": "A deletion succeeds when every live replica has done it.",
         "deleted-uncommitted": "Nothing is deleted that is not committed.",
         "begins-beyond-end": "A log begins within what is committed.",

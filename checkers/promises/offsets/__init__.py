@@ -32,8 +32,8 @@ Violations:
 - ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own;
 - ``fenced-for-nothing``, ``called-unknown``: refused such a one for the other reason (`fenced`);
 - ``fetch-fence-ignored``, ``fetch-unheard-served``, ``given-beyond-end``,
-  ``watermark-told-otherwise``, ``start-told-otherwise``, ``given-in-another-epoch``: the same of
-  who reads there (`reads`).
+  ``watermark-told-otherwise``, ``start-told-otherwise``, ``given-in-another-epoch``,
+  ``read-refused``: the same of who reads there (`reads`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -418,6 +418,8 @@ _SAYS: Final = {
     "{offset}; what was told or acknowledged beside that, in the same leader epoch, says {known}",
     "given-in-another-epoch": "broker {node} gave a consumer {place} up to offset {offset}, the "
     "last record under another leader epoch than it has in the final log, which is {known}",
+    "read-refused": "broker {node} told who read {place} in leader epoch {asked} that offset "
+    "{offset} is out of range; an end of {known} had been told before, in that same epoch",
     "start-told-otherwise": "{told} as its beginning to who read it, which is {known}",
 }
 _SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
@@ -445,6 +447,7 @@ PROMISE: Final = Promise(
         "watermark-told-otherwise": "Who reads is told how far its leader has committed.",
         "start-told-otherwise": "Who reads is told where the log begins.",
         "given-in-another-epoch": "A record keeps the leader epoch under which it was read.",
+        "read-refused": "Who reads where an end was told is not out of range.",
         "fenced-for-nothing": "Nobody is told that the newest leader epoch is of the past.",
         "called-unknown": "Nobody is told that a leader epoch is unknown to who had taken it up.",
     },

@@ -15,7 +15,10 @@ with the ends that it tells (ListOffsets). So
   beyond the one that it told next;
 - ``start-told-otherwise``: with it a beginning was told that lies behind the log's;
 - ``given-in-another-epoch``: the last record that it gave, which is committed, was of another
-  leader epoch than the one that is there in the final log.
+  leader epoch than the one that is there in the final log;
+- ``read-refused``: who reads where an end was told before, in the leader epoch in which it
+  believes, was told that this is out of range: a leader cuts nothing, and a consumer that is told
+  so begins anew somewhere else (``auto.offset.reset``).
 
 Lawful, and looks similar: whoever does not lead (any more) refuses, and that is a failed operation;
 who has not heard of its successor serves on, in its own epoch; leader epochs of a topic that is
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 READS: Final = "reads at the end of a log"
 _LATEST: Final = -1
+_OUT_OF_RANGE: Final = 1
+"""OFFSET_OUT_OF_RANGE."""
 
 
 def reads(history: History, outcome: Outcome) -> list[DataFrame]:
@@ -58,6 +63,7 @@ def reads(history: History, outcome: Outcome) -> list[DataFrame]:
     for row in given.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], READS, row["count"])
     found = [_begins(history, given), _in_another_epoch(history, given), _fallen(history, given)]
+    found.append(_refused(history, given))
     past = _answers(served(history, given), F.col("known"))
     if history.has("listed_offset"):
         beside = _beside_ends(history, given)
@@ -114,6 +120,30 @@ def _fallen(history: History, given: DataFrame) -> DataFrame:
     rows = rows.withColumn("_known", so_far).where("_end is null and high_watermark < _known")
     rows = rows.withColumnRenamed("high_watermark", "found_end")
     return _broken("watermark-told-otherwise", rows, F.col("_known"))
+
+
+def _refused(history: History, given: DataFrame) -> DataFrame:
+    """Out of range, at an end that was told before in that leader epoch, and that the final log
+    reaches back to."""
+    starts = F.broadcast(leaders_table(history).select(*TP, "log_start"))
+    refused = history.frame("read_at").where(f"error = {_OUT_OF_RANGE} and believed_epoch >= 0")
+    refused = refused.join(starts, TP).where("offset >= log_start")
+    names = [*TP, "node", "t", "believed_epoch", "offset"]
+    epoch, no_end = F.col("believed_epoch").alias("epoch"), F.lit(None).cast("long").alias("_end")
+    refused = refused.select(*names, epoch, F.col("invoke_t").alias("_at"), no_end)
+    read = F.greatest("high_watermark", "found_end").alias("_end")
+    told = given.select(*TP, epoch, F.col("t").alias("_at"), read)
+    if history.has("listed_offset"):
+        ends = history.frame("listed_offset").where(f"type = 'ok' and asked_ms = {_LATEST}")
+        own = F.col("leader_epoch").alias("epoch")
+        ends = ends.select(*TP, own, F.col("t").alias("_at"), F.col("offset").alias("_end"))
+        told = told.unionByName(ends)
+    rows = united(refused, told.where("_end >= 0"))
+    order = Window.partitionBy(*TP, "epoch").orderBy("_at", F.col("_end").isNotNull())
+    so_far = F.max("_end").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    rows = rows.withColumn("_known", so_far).where("_end is null and offset <= _known")
+    rows = rows.withColumnRenamed("offset", "found_end")
+    return _broken("read-refused", rows, F.col("_known"))
 
 
 def _own_acks(history: History) -> DataFrame:

@@ -17,6 +17,8 @@ Violations:
   first (ListOffsets, earliest);
 - ``poll-began-early``: a consumer that began at a partition's end was given a record that acks=all
   had acknowledged before it asked where that is (ListOffsets, latest; KIP-207);
+- ``poll-refused``: a consumer was told, once all was calm, that there is no such partition, leader
+  or leader epoch (`refused_polls`);
 - ``given-late``: a consumer that waits is not given at once what is committed (`given_late`).
 
 Lawful and alike: a reset that the client reported (`RESET_ERRORS`) moves its position either way;
@@ -47,6 +49,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.polls.given_late import AWAITED, given_late
+from checkers.promises.polls.refused_polls import POLLED, refused_polls
 from checkers.promises.polls.unseen import DELIVERED, judge_unseen
 
 if TYPE_CHECKING:
@@ -73,7 +76,10 @@ def check(history: History) -> Outcome:
     _disagreements(history, outcome, known)
     _polls(history, outcome, known)
     judge_unseen(history, outcome, known)
-    for finding, n in given_late(history, outcome, known):
+    for finding, n in (
+        *given_late(history, outcome, known),
+        *refused_polls(history, outcome, known),
+    ):
         outcome.add(finding, n)
     _beginnings(history, outcome, known)
     return outcome
@@ -393,11 +399,13 @@ PROMISE: Final = Promise(
         "poll-began-early": "Who begins at the end is given nothing older.",
         "never-delivered": "A consumer that goes on polling is given what was acknowledged.",
         "given-late": "A consumer that waits is given what is committed at once.",
+        "poll-refused": "Who polls what is led is not told, once all is calm, that it is not.",
     },
     evidence={
         DELIVERED: "to consumers",
         BEGUN: "at their start, or at their end",
         AWAITED: "once all was calm, and it had all before them",
+        POLLED: "of a partition and a consumer, that a record or an error came of",
     },
     unknown_when=(
         "a trial in which no consumer was given anything",
@@ -408,6 +416,6 @@ PROMISE: Final = Promise(
         "what a consumer was given late that had waited for it since before all was calm: it may "
         "have been waiting to connect anew",
     ),
-    timed=frozenset({"never-delivered", "given-late"}),
+    timed=frozenset({"never-delivered", "given-late", "poll-refused"}),
     check=check,
 )

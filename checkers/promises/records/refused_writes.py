@@ -8,6 +8,10 @@ all of them (Partition.appendRecordsToLeader). Not every system knows every ques
 not is no refusal (UNSUPPORTED_VERSION).
 
 A broker that failed is another matter (`checkers.facts.failings`).
+
+``refused-in-calm``: that there is no such partition, or that another leads it, says nobody to who
+finds the leader by itself and sends a record long after all was healed
+(`checkers.facts.calm_leaders`). Who asks one broker is told by that one (``leader-denies``).
 """
 
 from __future__ import annotations
@@ -18,6 +22,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.calm_leaders import DENIALS, LEADER, asked_in_calm
+from checkers.facts.leadership import TP, key_of
+from checkers.judging.excuses import excuses
+from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.refusals.failures import AUTHORIZER
 
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
+IN_CALM: Final = "refused-in-calm"
 _NEVER: Final = (2, 10, 17, 18, 21, 32, 35, 42, 43, 44, 76, 87, 89)
 """CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TOPIC, RECORD_LIST_TOO_LARGE, INVALID_REQUIRED_ACKS,
 INVALID_TIMESTAMP, UNSUPPORTED_VERSION, INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -64,6 +73,39 @@ def judge_refused(history: History) -> Iterator[Finding]:
         picks = (Pick("produce", {"error": error}, rows=3),)
         yield Finding("refused-for-nothing", says, row["arm"], row["trial"], picks)
     yield from _questions(history, (*_UNSOUND, *forbidden))
+
+
+def refused_in_calm(history: History, outcome: Outcome, of: str) -> Iterator[tuple[Finding, int]]:
+    """One finding for each producer and partition, and how many records. ``of``: what its excuses
+    are shares of."""
+    sent = history.frame("produce").where("node is null and partition is not null")
+    sent = sent.where("topic is not null and invoke_t is not null")
+    asked = asked_in_calm(history, sent.select(*TP, "process", "invoke_t", "t", "error", "value"))
+    if asked is None:
+        return
+    by, known = (*TP, "process", LEADER), excuses(history)
+    denied = asked.where(F.col("error").isin(*DENIALS)).groupBy(*by)
+    sums = denied.agg(
+        F.count("*").alias("n"),
+        F.min("t").alias("t"),
+        *(F.min_by(name, "t").alias(name) for name in ("error", "value")),
+    )
+    for row in sums.orderBy(*by).toArrow().to_pylist():
+        excuse = known.of(*key_of(row), row["t"])
+        if excuse is not None:
+            outcome.excuse(row["arm"], row["trial"], IN_CALM, excuse, of=of, n=row["n"])
+            continue
+        at = {"topic": row["topic"], "partition": row["partition"]}
+        says = (
+            f"{row['process']} sent {row['n']} records to {row['topic']}-{row['partition']} long "
+            f"after all was healed, and was refused with error {row['error']}, the first value "
+            f"{row['value']}; node {row[LEADER]} led it all the while"
+        )
+        picks = (
+            Pick("leadership", at, to_t=row["t"], last=True, rows=1),
+            Pick("produce", {**at, "process": row["process"], "error": row["error"]}, rows=3),
+        )
+        yield Finding(IN_CALM, says, row["arm"], row["trial"], picks), row["n"]
 
 
 def _of_producers(history: History) -> DataFrame:

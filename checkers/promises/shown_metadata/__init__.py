@@ -427,7 +427,7 @@ PROMISE: Final = Promise(
         "truth, or lacked leader epoch, leader or in-sync set",
     ),
     blind=(
-        "racks; without ZooKeeper, which replicas are shown",
+        "racks; without ZooKeeper, which replicas are shown of what was moved, or deleted",
         "what was shown in the end of topics that were deleted, their namesakes included",
         "while the load lasts: the cluster's id, whether a topic is internal; what a client may do",
     ),

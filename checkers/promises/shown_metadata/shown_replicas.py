@@ -7,7 +7,9 @@ the controller tells them of a partition's assignment (UpdateMetadata), which it
 topic's znode; each set of replicas that a partition had is in ZooKeeper's log, those between two
 steps of a reassignment as well. Old ones are lawful as long as the next word may be under way: up
 to when all was healed and every broker had its time (`checkers.facts.calm`). In their order: the
-first is the preferred leader (TopicPartitionInfo). What a forger told is the forger's
+first is the preferred leader (TopicPartitionInfo). Without ZooKeeper, where copies of the metadata
+log were read, a partition has the replicas that its topic was made with (run.json), if nobody asked
+for its move, or for its topic's deletion. What a forger told is the forger's
 (`checkers.facts.forgeries`).
 """
 
@@ -20,6 +22,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.answers import deletion_steps, with_forged
 from checkers.facts.calm import Debts
+from checkers.facts.decisions import from_copies
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.office import in_order
 from checkers.judging.witness import Finding, Pick
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 RULE: Final = "metadata-replicas-never-assigned"
 BEHIND: Final = "metadata-replicas-behind"
+_CHANGES: Final = ("ALTER_PARTITION_REASSIGNMENTS", "DELETE_TOPICS")
 
 
 def never_assigned(history: History) -> Iterator[tuple[Finding, int]]:
@@ -39,6 +43,7 @@ def never_assigned(history: History) -> Iterator[tuple[Finding, int]]:
     for row in history.rows("zk_write"):
         if row["what"] == "topic" and row["partition"] is not None and row["replicas"] is not None:
             given.setdefault(key_of(row), set()).add(_words(row["replicas"]))
+    given |= {key: {_words(list(replicas))} for key, replicas in _made_with(history).items()}
     if not given:
         return
     known = history.table(
@@ -61,6 +66,24 @@ def never_assigned(history: History) -> Iterator[tuple[Finding, int]]:
         picks = (Pick("zk_write", {**at, "what": "topic"}, rows=2), answer)
         says = f"{says}, which it never was given"
         yield Finding(RULE, says, arm, trial, picks), row["n"]
+
+
+def _made_with(history: History) -> dict[Key, tuple[int, ...]]:
+    """The replicas of partitions that nobody asked to have moved, or deleted, by run.json."""
+    changed: set[tuple[str, int, str]] = {
+        (row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")
+    }
+    for row in history.rows("admin_request"):
+        # A request as a whole that was granted says what became of each by itself.
+        if row["api"] in _CHANGES and (row["about"] or row["error"] != 0):
+            changed.add((row["arm"], row["trial"], row["about"]))
+    return {
+        (arm, trial, topic, partition): tuple(replicas)
+        for (arm, trial, topic), facts in history.run.topics.items()
+        if (arm, trial) in from_copies(history) and (arm, trial, "") not in changed
+        for partition, replicas in facts.assignment.items()
+        if not {(arm, trial, topic), (arm, trial, f"{topic}-{partition}")} & changed
+    }
 
 
 def behind(history: History) -> Iterator[tuple[Finding, int]]:

@@ -264,3 +264,40 @@ def test_records_of_idempotent_producers_lie_in_batches_of_theirs(
     story.rows["log_folder"][0]["producers"] = None
     story.add("log_read", 90_500, node=node, offset=5, value=5, producer_epoch=epoch)
     assert (yield story).counts == ({"not-on-disk": 1} if broken else {})
+
+
+def timed(story: Story, *newest: int, start: int = 0, **more: Any) -> Story:
+    """Two segments, of offsets 0 to 1 and 2 to 3; a record is of so many ms as its offset says."""
+    bounds = {"log_start_offset": start, "log_end_offset": 4, "high_watermark": 4}
+    story.add("log_end", 90_000, node=1, is_leader=True, **bounds)
+    segments = [
+        {"base_offset": base, "bytes": 1, "newest_ms": ms}
+        for base, ms in zip((0, 2), newest, strict=True)
+    ]
+    own = {"epochs": runs((2, 0, 3)), "checkpoint": begins((2, start)), "end_offset": 4}
+    folder(story, 1, kept=segments, **own)
+    for offset in range(start, 4):
+        told = {"append_time_ms": 1_000 + offset, "leader_epoch": 2, "value": offset, **more}
+        story.add("log_read", 90_000, node=1, offset=offset, **told)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("newest", "more", "broken"),
+    [
+        ((1_001, 1_003), {}, False),
+        ((1_001, 86_401_003), {}, True),  # a day later
+        ((1_000, 1_003), {}, True),
+        ((1_001, 1_003), {"append_time_ms": 1_000}, True),
+        ((7_777, 1_003), {"start": 1}, False),  # what is deleted of it may be of that time
+        ((1_001, 7_777), {"append_time_ms": None}, False),
+        ((1_001, 7_777), {"append_time_ms": -1}, False),
+    ],
+)
+@judging(check)
+def test_a_segments_latest_record_is_as_old_as_it_was_served(
+    story: Any, newest: tuple[int, int], more: dict[str, Any], broken: bool
+) -> Asks:
+    assert (yield timed(story, *newest, **more)).counts == (
+        {"times-otherwise": 1} if broken else {}
+    )

@@ -124,6 +124,16 @@ def refused(story: Story, error: int) -> None:
         deleted(story, at_t, 40, 0, invoke_t=at_t - 5, node=1 + number, **low)
 
 
+def in_vain(
+    story: Story, offset: int, error: int = 1, *, node: int = 1, later: int | None = 1
+) -> None:
+    """Node 1 tells an end of 40 and, after a deletion that was refused, another one."""
+    told(story, 22_000, 40, LATEST)
+    deleted(story, 23_000, offset, -1, type="fail", error=error, node=node)
+    if later is not None:
+        told(story, 24_000, 45, LATEST, leader_epoch=later)
+
+
 def tried(story: Story, times: int = 3) -> None:
     for number in range(times):
         timed_out(story, HEALED + 5_000 + 2_000 * number, 40, invoke_t=HEALED + 4_000)
@@ -134,6 +144,13 @@ STORIES = {
     "deleted-too-little": (shortened, lambda s: deleted(s, 70_000, 35, 31)),
     "deleted-too-little:more": (shortened, lambda s: deleted(s, 70_000, 35, 36)),
     "deleted-too-little:timed out": (shortened, lambda s: timed_out(s, 22_000, 35)),
+    "deletion-refused": (shortened, lambda s: in_vain(s, 35)),
+    "deletion-refused: all that it told": (shortened, lambda s: in_vain(s, 40)),
+    "deletion-refused:it had told less": (shortened, lambda s: in_vain(s, 41)),
+    "deletion-refused:it led anew": (shortened, lambda s: in_vain(s, 35, later=2)),
+    "deletion-refused:it led no more": (shortened, lambda s: in_vain(s, 35, later=None)),
+    "deletion-refused:another had told": (shortened, lambda s: in_vain(s, 35, node=2)),
+    "deletion-refused:as it led no more": (shortened, lambda s: in_vain(s, 35, error=6)),
     "deleted-uncommitted": (shortened, lambda s: deleted(s, 70_000, 51)),
     "deleted-uncommitted:all there is": (shortened, lambda s: deleted(s, 70_000, 50)),
     "deleted-uncommitted: not yet": (shortened, lambda s: told(s, 20_500, 29, LATEST)),

@@ -410,6 +410,35 @@ def test_the_replicas_shown_were_given(moved: Any, replicas: Any, more: Any, fou
 
 
 @pytest.mark.parametrize(
+    ("replicas", "asked", "found"),
+    [
+        ([3, 1, 2], {}, False),
+        ([1, 3, 2], {}, True),
+        ([3, 1], {}, True),
+        ([1, 3, 2], {"about": "t-0", "error": 0}, False),
+        ([1, 3, 2], {"about": "t-1", "error": 0}, True),
+        ([1, 3, 2], {"about": "", "failure": "lost"}, False),
+        ([1, 3, 2], {"about": "t", "error": 0, "api": "DELETE_TOPICS"}, False),
+        ([1, 3, 2], {"about": "t-0", "error": 0, "api": "ELECT_LEADERS"}, True),
+    ],
+)
+@judging(check)
+def test_without_zookeeper_a_partition_keeps_the_replicas_that_it_was_made_with(
+    story: Any, replicas: list[int], asked: dict[str, Any], found: bool
+) -> Asks:
+    made = {"t": {"assignment": {"0": [3, 1, 2]}}}
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "topics": made}]
+    for process in ("node-1", "node-2"):
+        story.commit(1, 1, 1, source="controller", process=process, controller_epoch=1)
+    if asked:
+        move = {"node": 1, "api": "ALTER_PARTITION_REASSIGNMENTS", "type": "fail", **asked}
+        story.add("admin_request", 1_000, **move)
+    shown(story, LATE, 2, 1, replicas=replicas)
+    counts = (yield story).counts
+    assert counts.get("metadata-replicas-never-assigned", 0) == found
+
+
+@pytest.mark.parametrize(
     ("t", "replicas", "more", "found"),
     [
         (LATE, [3, 1, 2], {}, 1),  # of before it moved

@@ -56,6 +56,37 @@ def test_an_old_controller_decides_later(story: Any, spark: Any) -> Asks:
     assert [e["controller_epoch"] for e in violation.events] == [5, 4]
 
 
+def copied(story: Any, t: float, controller_epoch: int, partition: int = 0, **more: Any) -> None:
+    """In both copies of a metadata log."""
+    for process in ("node-1", "node-2"):
+        own = {"partition_epoch": 0, "partition": partition, **more}
+        decide(story, t, 0, controller_epoch, source="controller", process=process, **own)
+
+
+@pytest.mark.parametrize(
+    ("t", "epoch", "rules"),
+    [
+        (100, 4, []),
+        (300, 4, ["decided-after-succession", "old-controller-decided"]),
+        (200, 4, ["decided-after-succession"]),  # nobody knows which came first in a millisecond
+        (300, 5, []),
+        (300, 6, ["decided-out-of-office"]),
+        (90, 5, ["old-controller-decided"]),  # before any was elected so
+    ],
+)
+@judging(check)
+def test_epochs_grow_along_a_metadata_log(
+    story: Any, t: float, epoch: int, rules: list[str]
+) -> Asks:
+    elect(story, 10, 1, 4)
+    elect(story, 150, 2, 5)
+    copied(story, 100, 4)
+    copied(story, 200, 5, 1)
+    copied(story, t, epoch, 2)
+    found = yield story
+    assert found.counts == dict.fromkeys(rules, 1)
+
+
 @judging(check)
 def test_one_partition_epoch_with_two_states(story: Any) -> Asks:
     elect(story, 10, 1, 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -28,9 +28,13 @@ def deletes(cluster: Cluster, t: float) -> None:
     cluster.wrote(t + 50, "topic", "removed", topic="t")
 
 
-def led(cluster: Cluster, t: float, leader: int) -> None:
+def led(cluster: Cluster, t: float, leader: int, isr: Sequence[int] = (1, 3)) -> None:
     at = {"topic": "t", "partition": 0, "controller_epoch": 1}
-    cluster.wrote(t, "state", "set", leader=leader, leader_epoch=1, isr=[1, 3], **at)
+    cluster.wrote(t, "state", "set", leader=leader, leader_epoch=1, isr=list(isr), **at)
+
+
+def assigned(cluster: Cluster, t: float, replicas: list[int]) -> None:
+    cluster.wrote(t, "topic", "set", replicas=replicas, topic="t", partition=0)
 
 
 CREATE, DELETE, ELECT = "CREATE_TOPICS", "DELETE_TOPICS", "ELECT_LEADERS"
@@ -119,7 +123,7 @@ KEPT_WORDS: dict[str, tuple[Callable[[Cluster], object], list[str]]] = {
         NOT_NEEDED,
     ),
     "led by another, and refused otherwise": (
-        lambda c: (c.made(state_after=1), led(c, 30_000, 3), asks(c, ELECT, 80, about="t-0")),
+        lambda c: (c.made(state_after=1), led(c, 30_000, 3), asks(c, ELECT, 41, about="t-0")),
         [],
     ),
     "led by another until a moment ago": (
@@ -174,6 +178,104 @@ KEPT_WORDS: dict[str, tuple[Callable[[Cluster], object], list[str]]] = {
     ),
     "a move that was refused": (
         lambda c: (c.made(state_after=1), asks(c, MOVE, 41, about="t-0")),
+        [],
+    ),
+    "a move that was refused, and began": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 60, about="t-0")),
+            *(asks(c, MOVE, 0, about=""), assigned(c, ASKED + 5, [2, 1, 3])),
+        ),
+        DENIED,
+    ),
+    "by who is no controller, and began": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 41, about="")),
+            assigned(c, ASKED + 5, [2, 1, 3]),
+        ),
+        DENIED,
+    ),
+    "by who is no controller, then granted": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 41, about="")),
+            *(asks(c, MOVE, 0, ASKED + 100, about="t-0"), assigned(c, ASKED + 105, [2, 1, 3])),
+        ),
+        [],
+    ),
+    "another's move, while one was refused": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 60, about="u-0")),
+            assigned(c, ASKED + 5, [2, 1, 3]),
+        ),
+        [],
+    ),
+    "the end of a move, while one was refused": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, 0, 30_000, about="t-0")),
+            *(assigned(c, 30_005, [2, 1, 3]), asks(c, MOVE, 60, about="t-0")),
+            assigned(c, ASKED + 5, [2, 3]),
+        ),
+        [],
+    ),
+    "a move of which nobody knew, then refused": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, MOVE, None, about="")),
+            *(assigned(c, ASKED + 5, [2, 1, 3]), asks(c, MOVE, 60, ASKED + 100, about="t-0")),
+        ),
+        [],
+    ),
+    "a topic made anew while a move was refused": (
+        lambda c: (
+            *(c.made(state_after=1), asks(c, DELETE, 0, 20_000), deletes(c, 20_005)),
+            *(asks(c, MOVE, 3, about="t-0"), asks(c, CREATE, 0)),
+            c.wrote(ASKED + 5, "topic", "created", replicas=[2, 3], topic="t", partition=0),
+        ),
+        [],
+    ),
+    "an election that was refused, and came": (
+        lambda c: (
+            *(c.made(state_after=1), led(c, 30_000, 3), asks(c, ELECT, 41, about="t-0")),
+            *(asks(c, ELECT, 0, about=""), led(c, ASKED + 5, 1)),
+        ),
+        DENIED,
+    ),
+    "as its leader left": (
+        lambda c: (
+            *(c.made(state_after=1), led(c, 30_000, 3), asks(c, ELECT, 41, about="t-0")),
+            led(c, ASKED + 5, 1, isr=[1]),
+        ),
+        [],
+    ),
+    "of a partition that had been moved": (
+        lambda c: (
+            *(c.made(state_after=1), assigned(c, 25_000, [1, 3, 2]), led(c, 30_000, 3)),
+            *(asks(c, ELECT, 41, about="t-0"), led(c, ASKED + 5, 1)),
+        ),
+        [],
+    ),
+    "of controllers that give leaderships back": (
+        lambda c: (
+            c.story.run.update(settings={"overrides": {"auto.leader.rebalance.enable": "true"}}),
+            *(c.made(state_after=1), led(c, 30_000, 3), asks(c, ELECT, 41, about="t-0")),
+            led(c, ASKED + 5, 1),
+        ),
+        [],
+    ),
+    "said to be unable to lead": (
+        lambda c: (c.made(state_after=1), led(c, 30_000, 3), asks(c, ELECT, 80, about="t-0")),
+        NOT_NEEDED,
+    ),
+    "said to be unable to lead, as it was out of sync": (
+        lambda c: (
+            *(c.made(state_after=1), led(c, 30_000, 3, isr=[3])),
+            asks(c, ELECT, 80, about="t-0"),
+        ),
+        [],
+    ),
+    "said to be unable to lead, as it was just back": (
+        lambda c: (
+            *(c.made(state_after=1), led(c, 30_000, 3), c.event(ASKED - 2_000, 1, "kill")),
+            *(c.event(ASKED - 1_000, 1, "start"), asks(c, ELECT, 80, about="t-0")),
+        ),
         [],
     ),
     "grown": (

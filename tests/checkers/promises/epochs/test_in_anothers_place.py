@@ -1,5 +1,5 @@
-"""Who answers for a partition that another leads (``served-by-another``), once all is calm: both
-ways."""
+"""Who answers for a partition that another leads (``served-by-another``), or says that there is no
+such one (``partition-denied``), once all is calm: both ways."""
 
 from __future__ import annotations
 
@@ -58,6 +58,26 @@ def test_who_answers_in_anothers_place(spark: Any) -> None:
     found = judged_together(spark, check, {name: story for name, (story, _) in STORIES.items()})
     told = {name: rules.get("served-by-another", 0) for name, (rules, _) in found.items()}
     assert told == {name: n for name, (_, n) in STORIES.items()}
+
+
+DENIALS: dict[str, tuple[Story, int]] = {
+    "there is no such partition": (asked(type="fail", error=3), 1),
+    "nobody leads it": (asked("read_at", type="fail", error=5), 1),
+    "another does": (asked(type="fail", error=6), 0),
+    "to an epoch that it does not know": (asked("epoch_end", type="fail", error=75), 0),
+    "who leads": (asked(node=2, type="fail", error=3), 0),
+    "before it can have heard": (asked(t=2_000, type="fail", error=3), 0),
+    "it is just back": (also(asked(type="fail", error=3), "node_event", 39_000, node=3,
+                             event="resume"), 0),
+    "what is deleted": (also(asked(type="fail", error=3), "topic_deletion", 30_000,
+                             step="requested"), 0),
+}  # fmt: skip
+
+
+def test_who_denies_what_another_leads(spark: Any) -> None:
+    found = judged_together(spark, check, {name: story for name, (story, _) in DENIALS.items()})
+    told = {name: rules.get("partition-denied", 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in DENIALS.items()}
 
 
 @pytest.mark.parametrize(("name", "seen"), [("it refuses", 1), ("it leads", 0)])

@@ -190,3 +190,49 @@ def test_a_leaders_high_watermark_never_falls(name: str) -> Asks:
     tell(story)
     found = yield story
     assert found.counts == ({MARK: 1} if wrong else {})
+
+
+DENIED: dict[str, tuple[Any, bool]] = {
+    "at an end told in that epoch": (lambda s: (end(s, 100, 2, 5), out(s, 200, 2)), True),
+    "by another broker": (lambda s: (end(s, 100, 2, 5, node=3), out(s, 200, 2)), True),
+    "at one told to who read": (lambda s: (marked(s, 100, 2, 5), out(s, 200, 2)), True),
+    "below what was given": (lambda s: (marked(s, 100, 2, 4, given=7), out(s, 200, 2)), True),
+    "beyond it": (lambda s: (end(s, 100, 2, 4), out(s, 200, 2)), False),
+    "told in a later epoch": (lambda s: (end(s, 100, 3, 5), out(s, 200, 2)), False),
+    "told in an earlier one": (lambda s: (end(s, 100, 1, 5), out(s, 200, 2)), False),
+    "told while it was asked": (lambda s: (end(s, 199.5, 2, 5), out(s, 200, 2)), False),
+    "where the log begins later": (
+        lambda s: (
+            s.add("records_deleted", 150, node=1, offset=3, low_watermark=3),
+            end(s, 100, 2, 2),
+            out(s, 200, 2, offset=2),
+        ),
+        False,
+    ),
+    "refused as of the past": (lambda s: (end(s, 100, 2, 5), read(s, 200, 2, **REFUSED)), False),
+    "forged": (
+        lambda s: (
+            s.add("forged", 50, node=1, api="LEADER_AND_ISR", error=0, lie="future_leader_epoch",
+                  partition_error=0, leader=3, leader_epoch=2),
+            end(s, 100, 2, 5),
+            out(s, 200, 2),
+        ),
+        False,
+    ),
+}  # fmt: skip
+
+
+def out(story: Story, t: float, believed: int, **more: Any) -> None:
+    read(story, t, believed, **{"type": "fail", "error": 1, **more})
+
+
+@pytest.mark.parametrize("name", DENIED)
+@judging(check)
+def test_what_was_told_of_is_in_range(name: str) -> Asks:
+    tell, wrong = DENIED[name]
+    story = Story()
+    story.commit(10, 1, 2)
+    story.final_log({o: o for o in range(3, 20)}, leader_epoch=2, log_start_offset=3)
+    tell(story)
+    found = yield story
+    assert found.counts.get("read-refused", 0) == wrong

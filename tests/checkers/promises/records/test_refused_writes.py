@@ -7,7 +7,7 @@ from typing import Any
 
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding
-from checkers.promises.records.refused_writes import judge_refused
+from checkers.promises.records.refused_writes import judge_refused, refused_in_calm
 from tests.checkers.conftest import Story, judged_together
 
 
@@ -60,3 +60,48 @@ def test_errors_that_say_what_is_not_so(spark: Any) -> None:
     found = judged_together(spark, check, {name: story for name, (story, _) in STORIES.items()})
     told = {name: rules.get("refused-for-nothing", 0) for name, (rules, _) in found.items()}
     assert told == {name: n for name, (_, n) in STORIES.items()}
+
+
+def check_in_calm(history: Any) -> Outcome:
+    outcome = Outcome()
+    for finding, n in refused_in_calm(history, outcome, "records"):
+        outcome.add(finding, n)
+    return outcome
+
+
+def sent(error: int | None, t: float = 40_000, **more: Any) -> Story:
+    """Broker 2 leads by what was committed at 1 s."""
+    story = Story()
+    for node in (1, 2, 3):
+        story.add("node_event", 1, node=node, event="ready")
+    story.commit(500, 1, 0)
+    story.commit(1_000, 2, 1)
+    came_of = {} if error is None else {"type": "info", "error": error}
+    story.produce(t, 7, 0 if error is None else None, **came_of, **more)
+    return story
+
+
+def also(story: Story, kind: str, t: float, **fields: Any) -> Story:
+    story.add(kind, t, **fields)
+    return story
+
+
+IN_CALM: dict[str, tuple[Story, int]] = {
+    "another leads": (sent(6), 1),
+    "there is no such partition": (sent(3), 1),
+    "taken": (sent(None), 0),
+    "too few are in sync": (sent(19, acks=-1), 0),
+    "its time was up": (sent(7), 0),
+    "by one that was asked by itself": (sent(6, node=1), 0),
+    "sent before it can have heard": (sent(6, invoke_t=2_000), 0),
+    "a broker is just back": (also(sent(6), "node_event", 39_000, node=3, event="resume"), 0),
+    "its leader is gone": (also(sent(6), "node_event", 39_000, node=2, event="kill"), 0),
+    "what is deleted": (also(sent(3), "topic_deletion", 30_000, step="requested"), 0),
+}
+
+
+def test_records_that_are_refused_in_calm(spark: Any) -> None:
+    stories = {name: story for name, (story, _) in IN_CALM.items()}
+    found = judged_together(spark, check_in_calm, stories)
+    told = {name: rules.get("refused-in-calm", 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in IN_CALM.items()}
