@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.histogram import grouped
 from checkers.facts.lives import with_life
 from checkers.facts.spans import earliest, latest
 from checkers.history.schema import FORGER
@@ -93,7 +94,7 @@ def counted(history: History) -> list[dict[str, Any]]:
 
     def make() -> list[dict[str, Any]]:
         names = ["arm", "trial", "source", "controller_epoch", "error", "lie"]
-        return list(requests(history).groupBy(*names).count().toArrow().to_pylist())
+        return grouped(requests(history).groupBy(*names).count())
 
     found: list[dict[str, Any]] = history.memo("control requests counted", make)
     return [{**row, "n": row["count"]} for row in found]
