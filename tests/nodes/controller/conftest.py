@@ -40,6 +40,8 @@ class FakeBroker:
         self.id = broker_id
         self.requests: list[tuple[Any, Any]] = []
         self.partition_error = 0
+        self.stop_error = 0
+        """What it answers to StopReplica alone: it may be told of a role still."""
         self.flowing = threading.Event()
         self.flowing.set()
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -133,7 +135,7 @@ class FakeBroker:
                 {
                     "topic_name": topic.topic_name,
                     "partition_index": p.partition_index,
-                    "error_code": error,
+                    "error_code": error or self.stop_error,
                 }
                 for topic in entity.topic_states
                 for p in topic.partition_states

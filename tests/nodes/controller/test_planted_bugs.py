@@ -83,10 +83,10 @@ def test_what_becomes_of_deletions_under_way(world, wait_until, names):
     wait_until(lambda: node.controller.is_active)
     world.create_topic("t", (2,))
     wait_until(lambda: world.state(T0))
-    brokers[2].partition_error = int(Errors.KAFKA_STORAGE_ERROR)
+    brokers[2].stop_error = int(Errors.KAFKA_STORAGE_ERROR)
     world.admin.create_delete_topic_path("t")
     wait_until(lambda: any(stop.delete_partition for stop in brokers[2].stops(T0)))
-    brokers[2].partition_error = 0
+    brokers[2].stop_error = 0
     second, _ = started(world, controller_id=4, rules=rules_with(names))
     node.controller.shutdown()
     node.zk.close()

@@ -65,11 +65,11 @@ def test_failed_deletion_is_tried_again_by_the_next_controller(world, wait_until
     node, brokers = trio
     world.create_topic("t", (2,))
     wait_until(lambda: world.state(T0))
-    brokers[2].partition_error = int(Errors.KAFKA_STORAGE_ERROR)
+    brokers[2].stop_error = int(Errors.KAFKA_STORAGE_ERROR)
     world.admin.create_delete_topic_path("t")
     gauge = "kafka.controller:type=KafkaController,name=TopicsIneligibleToDeleteCount"
     wait_until(lambda: node.metrics.value(gauge) == 1)
-    brokers[2].partition_error = 0
+    brokers[2].stop_error = 0
     second = world.node(4)
     second.controller.startup()
     node.controller.shutdown()
