@@ -72,19 +72,15 @@ class FollowerPartition(HostedPartition):
             decision = self._rules.truncation_for(
                 leader_end, own_end, own_log.log_end_offset, self.high_watermark
             )
-            cut = self._cut(own_log, decision.offset)
-            result = Truncation(own_log.log_end_offset, decision.completed)
-        self._report(cut, "diverging epoch")
-        return result
+            self._cut(own_log, decision.offset, "diverging epoch")
+            return Truncation(own_log.log_end_offset, decision.completed)
 
     def truncate_to(self, offset: int, reason: str) -> int:
         """Cuts the log at `offset` unless it ends before; returns its end."""
         with self._changing, self._lock:
             own_log = self.local_log()
-            cut = self._cut(own_log, offset)
-            log_end = own_log.log_end_offset
-        self._report(cut, reason)
-        return log_end
+            self._cut(own_log, offset, reason)
+            return own_log.log_end_offset
 
     def truncate_to_leader_end(self, leader_end_offset: int) -> int:
         """Cuts what lies above the leader's whole log (after an unclean election); returns the
@@ -97,34 +93,33 @@ class FollowerPartition(HostedPartition):
                 own_log.log_end_offset,
                 self.high_watermark,
             )
-            cut = self._cut(own_log, decision.offset)
-            log_end = own_log.log_end_offset
-        self._report(cut, "offset out of range")
-        return log_end
+            self._cut(own_log, decision.offset, "offset out of range")
+            return own_log.log_end_offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Throws the whole log away: the leader's log begins above our end."""
         with self._changing, self._lock:
             own_log = self.local_log()
-            cut = (own_log.log_start_offset, own_log.log_end_offset)
+            start, end = own_log.log_start_offset, own_log.log_end_offset
+            self._report(end, start, "log start offset of the leader is higher")
             own_log.truncate_fully_and_start_at(offset)
             self.high_watermark = offset
-        if cut[0] < cut[1]:
-            self._report((cut[1], cut[0]), "log start offset of the leader is higher")
 
-    def _cut(self, own_log: Log, offset: int) -> tuple[int, int] | None:
+    def _cut(self, own_log: Log, offset: int, reason: str) -> None:
+        """What it cuts it tells first: of a broker that is killed meanwhile nobody would know."""
         before = own_log.log_end_offset
         if offset < min(before, self.high_watermark):
             log.warning(
                 "Truncating %s to offset %d below high watermark %d",
                 self.tp, offset, self.high_watermark,
             )  # fmt: skip
+        self._report(before, offset, reason)
         # Also where no record goes: an epoch in which this log led but wrote nothing must go.
         own_log.truncate_to(min(offset, before))
         after = own_log.log_end_offset
         self.high_watermark = min(self.high_watermark, after)
-        return (before, after) if after < before else None
+        self._report(min(offset, before), after, reason)  # a batch goes as a whole
 
-    def _report(self, cut: tuple[int, int] | None, reason: str) -> None:
-        if cut is not None:
-            self._host.truncated(self.tp, self.leader_epoch, cut[0], cut[1], reason)
+    def _report(self, from_offset: int, to_offset: int, reason: str) -> None:
+        if to_offset < from_offset:
+            self._host.truncated(self.tp, self.leader_epoch, from_offset, to_offset, reason)

@@ -170,6 +170,33 @@ def test_acks_one_loss_is_cut_from_the_old_leader(make_cluster: ClusterFactory) 
     assert roles == [("leader", 1, 0), ("follower", 2, 1)]
 
 
+def test_a_cut_is_told_before_it_is_made(
+    make_cluster: ClusterFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a broker that is killed in between nobody else would know where the records went."""
+    cluster = make_cluster()
+    cluster.create()
+    old = cluster.brokers[1]
+    cluster.controller.elect(TP, 2)
+    cluster.controller.tell(2)
+    cluster.controller.tell(3)
+    assert answer_of(old.produce(100, acks=1)).error == 0
+    assert answer_of(cluster.brokers[2].produce(0, acks=1)).error == 0
+    ends: list[int] = []
+    tell = old.manager.truncated
+
+    def told(tp: TopicPartition, *args: Any) -> None:
+        partition = old.manager.partition(tp)
+        assert partition is not None
+        ends.append(partition.local_log().log_end_offset)
+        tell(tp, *args)
+
+    monkeypatch.setattr(old.manager, "truncated", told)
+    cluster.controller.tell(1)
+    wait_for(lambda: old.values() == [0], what="broker 1 has cut and caught up")
+    assert ends == [1]
+
+
 def test_who_comes_to_lead_tells_of_its_log_as_nobody_had_written_or_fetched(
     make_cluster: ClusterFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
