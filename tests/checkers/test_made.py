@@ -120,6 +120,7 @@ def test_about_as_many_rows_as_asked_for(tmp_path: Path) -> None:
         assert 0.5 * truth.rows < stored <= truth.rows
 
 
+@pytest.mark.slow
 def test_the_same_words_make_the_same_history(tmp_path: Path) -> None:
     made = []
     for name in ("one", "two"):

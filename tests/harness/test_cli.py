@@ -43,6 +43,7 @@ def biplane(
     return Biplane(monkeypatch, capsys)
 
 
+@pytest.mark.slow
 def test_a_description_is_checked_and_says_what_it_can_play(
     biplane: Biplane, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_description_is_checked_and_says_what_it_can_play(
     assert biplane("run", f"--sut=file:{file}", "lone-broker")[0] == 254
 
 
+@pytest.mark.slow
 def test_a_file_about_a_cluster_is_checked_and_probed(biplane: Biplane, tmp_path: Path) -> None:
     file = tmp_path / "theirs.yaml"
     file.write_text("cluster: 1\nname: theirs\nbrokers: {1: {client: '127.0.0.1:9'}}\n")

@@ -351,6 +351,7 @@ def test_what_a_broker_leads_is_written_to_in_one_request() -> None:
         assert max(led.count(node) for node in STAGE.nodes) > 1  # else each is a request alone
 
 
+@pytest.mark.slow
 def test_who_ends_alone_has_what_its_producers_will_send_again() -> None:
     roles = SCENARIOS["lone-broker"].workloads(STAGE)
     idempotent = [r for r in roles if r.params.get("idempotent")]

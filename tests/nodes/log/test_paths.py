@@ -33,6 +33,7 @@ def log_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 @given(name=NAMES)
 def test_a_path_is_directly_inside_or_there_is_none(log_dir: Path, name: str) -> None:
