@@ -8,6 +8,7 @@ its rows or columns mean. A fact judges nothing.
     answers      what brokers answered to readers of metadata, folded to what differs
     forgeries    what a forger made a broker believe, and until when
     calm         from when on a broker owes the truth
+    calm_leaders who leads each partition then
     faults       each by all that its rows tell: whom it names, from when to when
     failings     brokers that failed a client, by their own answers
     lives        a broker's lives: what it knew ends with its process

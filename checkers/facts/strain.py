@@ -2,8 +2,9 @@
 
 It does not stand still (`checkers.facts.standstills`): who sleeps is woken in time, but who works
 waits. The harness writes down each second how long its own threads ran, and how long they could
-have and waited (``strain``, `harness.strain`), as the kernel counts it: nothing that is under test
-has a say.
+have and waited (``strain``, `harness.strain`), as the kernel counts it. What is under test may keep
+processors busy as well, and so nothing is forgiven for it: what is late is waited for to an end,
+and beyond that nobody can say (`unknown`). `checkers.promises.activity` names each such trial.
 
     slowness   in how many times as long as alone a thread's work is done: (ran + waited) / ran
     patience   by how much more is waited for what is late: the slowness of the worst

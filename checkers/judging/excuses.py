@@ -61,6 +61,12 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "that had acknowledged them alone (acks=1)",
         "the harness's own fault, and ZooKeeper's in-sync sets and leaders",
     ),
+    "cut-index": Excuse(
+        "entries that a cut took stand in the index of the segment that is written, until others "
+        "come",
+        "ZooKeeper's leaders, or the metadata log's: another led the partition; or the harness, "
+        "which had taken that broker down",
+    ),
     "forged": Excuse(
         "a forged LeaderAndIsr or StopReplica was accepted, with a lie that Kafka cannot see, or "
         "cannot see yet",

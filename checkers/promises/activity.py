@@ -47,6 +47,7 @@ from checkers.facts.faults import FLOOD, faults, faults_of
 from checkers.facts.floods import broken_off, floods
 from checkers.facts.leadership import leadership
 from checkers.facts.questions import left_out
+from checkers.facts.strain import patience_of
 from checkers.history.run_info import Planned, Workload
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -94,6 +95,9 @@ def check(history: History) -> Outcome:
             outcome.unjudged(arm, f"trial {trial}, {says}, after the harness had broken its disk")
         else:
             outcome.unknown(arm, trial, f"{says}, and nobody had broken its disk")
+    for (arm, trial), times in sorted(patience_of(history).items()):
+        says = f"trial {trial}: the machine was busy: who was late once all was healed"
+        outcome.unjudged(arm, f"{says} was given {times:.1f} times as long")
     _phases(history, outcome, trials)
     _faults(history, outcome, trials)
     _floods(history, outcome)

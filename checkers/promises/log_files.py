@@ -11,9 +11,9 @@ Violations:
 - ``batch-damaged``: a batch without its checksum, offsets that do not rise, bytes that are no
   batch: a broker cuts them off when it starts (LogLoader), and follows with whole batches;
 - ``index-misleads``: an entry of an offset or time index leads to where no batch is, or beyond what
-  is looked for, or there is none amid others: readers would be given too few records, or none. Not
-  seen in the index of a segment that Kafka still writes: the file is longer than what it counts,
-  and what a cut took from it stands there until it is overwritten;
+  is looked for, or there is none amid others: readers would be given too few records, or none. The
+  index of a segment that Kafka still writes is longer than what it counts, and what a cut took
+  stands there until it is overwritten: excused, and counted, where the log can have been cut;
 - ``times-otherwise``: a batch says that its latest record is of another time than it is, or a
   segment's latest record is of another time on disk than as it was served: a search for a time
   passes it by, and retention takes it too early or too late;
@@ -45,6 +45,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.committed import committed
+from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -57,9 +59,14 @@ FOLDERS: Final = "folders of replicas"
 LATE: Final = "topic_ids_late"
 """In run.json, of an arm: a replica may do without its topic's id for a while (2.8)."""
 _NODE: Final = ["arm", "trial", "topic", "partition", "node"]
+_MISLEADS: Final = "index-misleads"
+_STALE: Final = "stale-index"
+"""Damage that a cut may have left."""
+_NOBODY: Final = -1
+_TAKEN_DOWN: Final = frozenset({"kill", "stop"})
 _BY_SORT: Final = {
     "batch": "batch-damaged",
-    "index": "index-misleads",
+    "index": _MISLEADS,
     "times": "times-otherwise",
     "producer": "producer-went-back",
     "snapshot": "producers-otherwise",
@@ -83,6 +90,13 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], FOLDERS)
         for finding in _findings(row, served.get((*_place(row), row["node"]))):
             outcome.add(finding)
+        for damage in row["damage"]:
+            if damage["sort"] != _STALE:
+                continue
+            if _may_be_cut(history, row):
+                outcome.excuse(row["arm"], row["trial"], _MISLEADS, "cut-index", of=FOLDERS)
+            else:
+                outcome.add(_finding(_MISLEADS, row, f"{damage['file']}: {damage['says']}"))
     for finding in (
         *(*_topic_ids(history, read), *_producers(read)),
         *(*_of_no_producer(history, read), *_times(history, read, served)),
@@ -92,6 +106,17 @@ def check(history: History) -> Outcome:
         arm, trial, *_ = key
         outcome.unknown(arm, trial, f"nobody tells of {_whose(served[key])}")
     return outcome
+
+
+def _may_be_cut(history: History, row: Row) -> bool:
+    """Whether others tell of what makes a broker cut its log: that another led the partition, or
+    that the harness took the broker down."""
+    states = committed(history).get(_place(row))
+    led = {state.row["leader"] for state in states.states} if states else set()
+    if led - {row["node"], None, _NOBODY}:
+        return True
+    events = rows_of(history, "node_event", (row["arm"], row["trial"]))
+    return any(e["node"] == row["node"] and e["event"] in _TAKEN_DOWN for e in events)
 
 
 def _place(row: Row) -> tuple[Any, ...]:

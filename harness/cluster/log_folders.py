@@ -298,7 +298,7 @@ def _entries(
 
     Of a file that is grown in advance only its broker knows how many entries it has: those that a
     cut took are not overwritten until others come (AbstractIndex.truncateToEntries). So from the
-    first on that misleads they count as cut."""
+    first on that misleads they may be what a cut left (``stale-index``): whoever judges knows."""
     found: list[tuple[int, ...]] = []
     try:
         data = file.read_bytes()
@@ -330,9 +330,10 @@ def _check_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> No
         if offset <= before:
             wrong.append(f"offset {offset} comes after {before}")
         if wrong and is_grown:
-            return
+            return reading.damaged("stale-index", file, wrong[0])
         reading.has_entry(file, wrong)
         before = offset
+    return None
 
 
 def _check_time_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> None:
@@ -357,9 +358,10 @@ def _check_time_index(file: Path, batches: Sequence[_Batch], reading: _Reading) 
         if (timestamp, offset) < before or offset < before[1]:
             wrong.append(f"time {timestamp} comes after {before[0]}")
         if wrong and is_grown:
-            return
+            return reading.damaged("stale-index", file, wrong[0])
         reading.has_entry(file, wrong)
         before = (timestamp, offset)
+    return None
 
 
 def _check_snapshot(file: Path, reading: _Reading) -> None:

@@ -83,10 +83,8 @@ class Scenario:
     leader_changes: bool
     overrides: Mapping[str, str] = field(default_factory=dict)
     session_timeout_ms: int = 6000
-    quiesce_s: float = 40.0
-    """How long replicas may take to agree after the last fault was healed. A controller that loses
-    its session in Apache Kafka drops what it was asked, unanswered: a leader that had asked it for
-    a larger in-sync set asks again when its request has timed out, in 30 s (BIPLANE-1)."""
+    quiesce_s: float = 20.0
+    """How long replicas may take to agree after the last fault was healed."""
     faults_may_collide: bool = False
     """Its faults are drawn at random and may be in each other's way: a fault that fails for that is
     counted, and does not make the run `unknown` while most of them took hold."""

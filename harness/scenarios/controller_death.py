@@ -78,6 +78,7 @@ CONTROLLER_DEATH = Scenario(
     checks=("truncation-loss", "polls", "offsets", "stale-metadata"),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
     aims_at_controller=True,
     profiles=BEYOND_SMOKE,
 )

@@ -48,6 +48,9 @@ OUST_HOLD_MS = 2500
 OUST_STEP_MS = 4000
 REMOVED_MS = 1500
 """Who is back has heard by then who is in office."""
+QUIESCE_S = 40.0
+"""A controller that loses its session in Apache Kafka drops what it was asked, unanswered: a leader
+that had asked it for a larger in-sync set asks again when its request has timed out, in 30 s."""
 FIRST_MS = 300
 JITTER_MS = 300
 
@@ -128,6 +131,7 @@ CONTROLLER_PAUSE = Scenario(
     ),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=QUIESCE_S,
     aims_at_controller=True,
     profiles=BEYOND_SMOKE,
 )

@@ -108,5 +108,6 @@ DISK_LOST = Scenario(
     checks=("truncation-loss", "polls", "offsets", "stale-metadata"),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=40.0,
     profiles=BEYOND_SMOKE,
 )

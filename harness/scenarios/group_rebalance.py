@@ -317,5 +317,6 @@ GROUP_REBALANCE = Scenario(
         "group.min.session.timeout.ms": "1000",  # 6 s: nobody would be missed within a short run
     },
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
     profiles=BEYOND_SMOKE,
 )

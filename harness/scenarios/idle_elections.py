@@ -92,5 +92,6 @@ IDLE_ELECTIONS = Scenario(
     checks=("truncation-loss", "polls", "offsets", "stale-metadata"),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
     profiles=BEYOND_SMOKE,
 )

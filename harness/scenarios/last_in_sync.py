@@ -77,5 +77,6 @@ LAST_IN_SYNC = Scenario(
     leader_changes=True,
     overrides={"replica.lag.time.max.ms": str(LAG_MAX_MS)},
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
     profiles=BEYOND_SMOKE,
 )

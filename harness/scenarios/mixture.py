@@ -75,5 +75,6 @@ MIXTURE = Scenario(
     leader_changes=False,
     faults_may_collide=True,
     session_timeout_ms=2000,
+    quiesce_s=30.0,
     profiles=(*BEYOND_SMOKE, "soak"),
 )

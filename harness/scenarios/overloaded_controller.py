@@ -88,5 +88,6 @@ OVERLOADED_CONTROLLER = Scenario(
     ),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=40.0,
     profiles=BEYOND_SMOKE,
 )

@@ -122,5 +122,6 @@ PREFERRED_LEADERS = Scenario(
         "leader.imbalance.per.broker.percentage": "0",
     },
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
     profiles=BEYOND_SMOKE,
 )

@@ -97,6 +97,7 @@ ROLLING_UPGRADE = Scenario(
     leader_changes=True,
     overrides={NAME: ""},
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
     late_links=frozenset({Link.CONTROL}),
     other_planes=False,
     profiles=BEYOND_SMOKE,

@@ -144,5 +144,6 @@ UNHEARD_ORDERS = Scenario(
     # Who is stopped must not wait for a controller that is stopped itself.
     overrides={"controlled.shutdown.enable": "false"},
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
     profiles=BEYOND_SMOKE,
 )

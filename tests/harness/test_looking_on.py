@@ -41,6 +41,32 @@ def runner(tmp_path: Path) -> TrialRunner:
     )
 
 
+@pytest.mark.parametrize(("patience", "waited_s"), [(1.0, 0.25), (3.0, 0.75)])
+def test_on_a_busy_machine_the_load_goes_on_for_longer(
+    runner: TrialRunner, monkeypatch: pytest.MonkeyPatch, patience: float, waited_s: float
+) -> None:
+    """By as many times as whoever judges gives it longer; by what was told since healing."""
+    now_s, asked = [0.0], []
+
+    def wait(seconds: float) -> bool:
+        now_s[0] += seconds
+        return False
+
+    def told(since_t: int) -> float:
+        asked.append(since_t)
+        return patience
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    runner.settings = dataclasses.replace(
+        runner.settings, profile=dataclasses.replace(runner.settings.profile, settle_s=0.25)
+    )
+    runner._strain = SimpleNamespace(patience=told)  # type: ignore[assignment]
+    runner._over = SimpleNamespace(is_set=lambda: False, wait=wait)  # type: ignore[assignment]
+    runner._settle(77)
+    assert now_s == [waited_s]
+    assert set(asked) == {77}
+
+
 def look_on(
     runner: TrialRunner, lacks: Callable[[int], bool], waits: Callable[[int], bool]
 ) -> tuple[int, list[tuple[Any, ...]]]:

@@ -486,3 +486,16 @@ def test_rounds_of_merged_runs_are_not_counted() -> None:
     run["expectations"]["rounds"] = 0
     history: Any = SimpleNamespace(run=RunInfo.from_dict(run))
     assert not list(activity._incomplete(history, ("a", 0)))
+
+
+@pytest.mark.parametrize(("slowness", "says"), [(6, ""), (12, "was given 2.0 times as long")])
+@judging(activity.check)
+def test_how_much_longer_a_busy_machine_is_given_is_told(
+    story: Any, slowness: int, says: str
+) -> Asks:
+    for name, t in (("heal", 8_000), ("quiesce", 30_000)):
+        story.add("phase", t, name=name, event="end")
+    story.strain(8_000, slowness)
+    told = [why for why in (yield story).not_judged if "the machine was busy" in why]
+    assert len(told) == bool(says)
+    assert says in "".join(told)

@@ -49,6 +49,25 @@ def damaged(sort: str) -> dict[str, Any]:
     return {"damage": [{"sort": sort, "file": "00.log", "says": "it is not sound"}]}
 
 
+@pytest.mark.parametrize("why", ["", "led by itself", "led by another", "killed", "paused"])
+@judging(check)
+def test_what_a_cut_left_in_an_index_misleads_nobody(story: Story, why: str) -> Asks:
+    """Whether there can have been one others tell."""
+    kept(story, **damaged("stale-index"))
+    match why:
+        case "led by itself" | "led by another":
+            story.commit(1_000, 2, 0)
+            story.commit(2_000, 1 if why == "led by another" else 2, 1)
+        case "killed" | "paused":
+            event = "kill" if why == "killed" else "pause"
+            story.add("node_event", 3_000, node=2, event=event)
+    found = yield story
+    lawful = why in ("led by another", "killed")
+    assert found.counts == ({} if lawful else {"index-misleads": 1})
+    excused = {excuse: n for (_, _, _, excuse, _), n in found.excused.items()}
+    assert excused == ({"cut-index": 1} if lawful else {})
+
+
 BROKEN: dict[str, dict[str, Any]] = {
     "batch-damaged": damaged("batch"),
     "index-misleads": damaged("index"),

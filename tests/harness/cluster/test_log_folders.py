@@ -152,7 +152,6 @@ def _cut_and_grown(log: Log) -> None:
 
 LAWFUL: dict[str, LawfulChange] = {
     "indexes grown in advance": _grown,
-    "what was cut from them stands there": _cut_and_grown,
     "no index": lambda log: last(log, ".index").unlink(),
     "fewer entries": lambda log: patch(first(log, ".index"), 8, bytes(200)),
     "an empty segment": lambda log: (log.dir / f"{40:020d}.log").write_bytes(b""),
@@ -162,6 +161,15 @@ LAWFUL: dict[str, LawfulChange] = {
     "segments removed": lambda log: [first(log, s).unlink() for s in (".log", ".index")],
     "an empty checkpoint": lambda log: (log.dir / "leader-epoch-checkpoint").write_text(""),
 }
+
+
+def test_what_a_cut_may_have_left_is_told_as_that(log: Log) -> None:
+    _cut_and_grown(log)
+    damage = read_folder(log.dir)["damage"]
+    assert sorted((d["sort"], d["file"][-6:]) for d in damage) == [
+        ("stale-index", ".index"),
+        ("stale-index", "eindex"),
+    ]
 
 
 @pytest.mark.parametrize("change", LAWFUL)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from checkers.facts.whole_rows import _NAMES
 from checkers.judging.outcome import Outcome
-from checkers.promises.evidence.step_errors import misanswered
+from checkers.promises.evidence.step_errors import STEPS, misanswered
 from checkers.promises.groups.invented_positions import RULE, invented_positions
 from tests.checkers.conftest import Story, judged_together
 
@@ -44,6 +45,11 @@ def test_positions_that_nobody_committed(spark: Any) -> None:
     found = judged_together(spark, check, {name: story for name, (story, _) in STORIES.items()})
     counts = {name: rules.get(RULE, 0) for name, (rules, _) in found.items()}
     assert counts == {name: n for name, (_, n) in STORIES.items()}
+
+
+def test_every_step_has_its_errors() -> None:
+    """One without would be asked for none."""
+    assert set(STEPS) == set(_NAMES["group_step"]["step"])
 
 
 def test_errors_that_no_step_is_answered_with(spark: Any) -> None:
