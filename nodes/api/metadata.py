@@ -11,7 +11,7 @@ answer is not cached.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -47,12 +47,12 @@ class MetadataApi:
     def __init__(self, services: Services, auto_topics: AutoTopicCreation) -> None:
         self._services = services
         self._auto_topics = auto_topics
-        self._clients_listener = services.replica_manager.rules.clients_listener
+        self._rules = services.replica_manager.rules
 
     def metadata(self, request: Request) -> None:
         body, version = request.body, request.api_version
         snapshot = self._services.metadata_cache.snapshot
-        names, ids = _asked_for(body, version)
+        names, ids = _asked_for(body, version, self._rules.asks_for_all_topics)
         key = (
             request.listener,
             version,
@@ -113,7 +113,8 @@ class MetadataApi:
         }
 
     def _told_listener(self, asked_by: str) -> str:
-        return self._clients_listener(asked_by, self._services.config.inter_broker_listener_name)
+        inter_broker = self._services.config.inter_broker_listener_name
+        return self._rules.clients_listener(asked_by, inter_broker)
 
     def _missing_topics(self, request: Request, missing: list[str]) -> list[Row]:
         """What to say of topics that this broker does not know; perhaps they come to be."""
@@ -134,14 +135,15 @@ class MetadataApi:
         return [_unknown(name, topic_id(name), error) for name, error in errors.items()]
 
 
-def _asked_for(body: Any, version: int) -> tuple[list[str] | None, list[UUID]]:
+def _asked_for(
+    body: Any, version: int, is_all: Callable[[Sequence[object] | None, int], bool]
+) -> tuple[list[str] | None, list[UUID]]:
     """Names (None: every topic) and topic ids, each once, in the order asked for.
 
-    Version 0 asks for all topics with an empty list, later ones with null. Ids may be asked for
-    from version 12 on; a request that does so is answered by id alone.
+    Ids may be asked for from version 12 on; a request that does so is answered by id alone.
     """
     topics = body.topics
-    if topics is None or (version == 0 and not topics):
+    if is_all(topics, version):
         return None, []
     names: dict[str, None] = {}
     ids: dict[UUID, None] = {}

@@ -155,6 +155,12 @@ def clients_listener(asked_by: str, _inter_broker: str) -> str:
     return asked_by
 
 
+def asks_for_all_topics(topics: Sequence[object] | None, version: int) -> bool:
+    """Metadata's first version asks for all topics by naming none, later ones by null
+    (MetadataRequest.isAllTopics)."""
+    return topics is None or (version == 0 and not topics)
+
+
 def session_timeout_ms(asked_ms: int) -> int:
     """A member of a group that says nothing for so long is none any more."""
     return asked_ms
@@ -466,6 +472,7 @@ class Rules:
     asks_before_append: Callable[[], bool] = asks_before_append
     goes_on_with_moves: Callable[[], bool] = goes_on_with_moves
     clients_listener: Callable[[str, str], str] = clients_listener
+    asks_for_all_topics: Callable[[Sequence[object] | None, int], bool] = asks_for_all_topics
     session_timeout_ms: Callable[[int], int] = session_timeout_ms
     out_of_sync: Callable[..., frozenset[int]] = isr.out_of_sync
     proposing_expansion: Callable[[IsrState, int], IsrState] = isr.proposing_expansion

@@ -14,6 +14,10 @@ def _inter_broker_for_clients(_asked_by: str, inter_broker: str) -> str:
     return inter_broker
 
 
+def _all_by_null(topics: Sequence[object] | None, _version: int) -> bool:
+    return topics is None
+
+
 def _after_the_first(deleted: int, _replicas: int) -> bool:
     return deleted > 0
 
@@ -251,6 +255,16 @@ CONTROL: Final = (
         found_by="whole-metadata",
         rule="named-elsewhere",
         breaks={"clients_listener": _inter_broker_for_clients},
+    ),
+    Mutant(
+        name="show-old-clients-nothing",
+        says="who asks for all topics as the oldest clients do is shown none",
+        stands_for="KIP-35: a broker serves the versions that it says it serves, for as long as "
+        "there are clients that know no other",
+        scenario="broker-restart",
+        found_by="descriptions",
+        rule="versions-disagree",
+        breaks={"asks_for_all_topics": _all_by_null},
     ),
     Mutant(
         name="elect-the-last-in-order",

@@ -368,6 +368,13 @@ def test_whose_endpoints_clients_are_told() -> None:
     assert wrong("CLIENT", "REPLICATION") == "REPLICATION"
 
 
+def test_who_asks_for_all_topics() -> None:
+    right, wrong = RULES, rules_with(["show-old-clients-nothing"])
+    asked = [(None, 9), ([], 9), (["t"], 0), ([], 0)]
+    assert [right.asks_for_all_topics(*one) for one in asked] == [True, False, False, True]
+    assert [wrong.asks_for_all_topics(*one) for one in asked] == [True, False, False, False]
+
+
 def test_how_long_a_member_may_be_silent() -> None:
     assert RULES.session_timeout_ms(1500) == 1500
     assert rules_with(["wait-for-who-is-gone"]).session_timeout_ms(1500) > 600_000
