@@ -21,6 +21,7 @@ from crc32c import crc32c
 
 from faults.protocol import Link
 from harness.cluster.ask import CLIENT_ID, NoAnswer, ask, request
+from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
 from nodes.wire.apis import SUPPORTED, ApiKey
 from nodes.wire.client import Connection, RequestTimedOut, WireClientError
@@ -35,6 +36,8 @@ BY_VERSION: Final = " by version"
 SAME: Final = "the same"
 _TIMEOUT_S: Final = 10.0
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
+_NO_MORE: Final = {"allow_auto_topic_creation": False}
+"""Who asks for topics wants no new ones."""
 _EARLIEST, _LATEST = -2, -1
 _GROUPS: Final = 3
 """So many groups of a coordinator are asked for."""
@@ -92,6 +95,8 @@ class _Asked:
     """By topic: partitions that it leads, and in which leader epoch."""
     partitions: Mapping[str, Sequence[int]]
     has_groups: bool
+    all_live: bool
+    """Whether every replica of every partition is on a broker that lives."""
     served: Mapping[int, tuple[int, int]]
     ids: Mapping[str, Any] = field(default_factory=dict)
     groups: Sequence[str] = ()
@@ -115,7 +120,7 @@ def record_versions(cluster: Cluster, topics: Sequence[str]) -> None:
         address = cluster.address(node, Link.CLIENT, direct=True)
         try:
             asked = _asked(cluster, node, address, topics)
-        except NoAnswer:
+        except (NoAnswer, StateUnreadable):
             continue  # judged by those who ask as clients do
         for question in questions(asked):
             api = question.api.display_name + BY_VERSION
@@ -145,15 +150,18 @@ def _asked(cluster: Cluster, node: int, address: tuple[str, int], topics: Sequen
     answer = ask(address, request(ApiKey.API_VERSIONS, 0), _TIMEOUT_S)
     served = {int(a.api_key): (int(a.min_version), int(a.max_version)) for a in answer.api_keys}
     has_groups = any(s.topic == _OFFSETS_TOPIC for s in states)
-    asked = _Asked(topics, led, partitions, has_groups, served)
+    live = set(cluster.view.live_brokers())
+    all_live = all(live.issuperset(s.replicas) for s in states)
+    asked = _Asked(topics, led, partitions, has_groups, all_live, served)
     newest = next(iter(asked.versions(ApiKey.METADATA)), 0)
     ids: dict[str, Any] = {}
     if newest >= 10:  # the first with topic ids
-        named = request(ApiKey.METADATA, newest, topics=[{"name": topic} for topic in topics])
+        fields = {"topics": [{"name": topic} for topic in topics], **_NO_MORE}
+        named = request(ApiKey.METADATA, newest, **fields)
         ids = {str(t.name): t.topic_id for t in ask(address, named, _TIMEOUT_S).topics}
     listed = ask(address, request(ApiKey.LIST_GROUPS, 0), _TIMEOUT_S) if has_groups else None
     groups = sorted(str(g.group_id) for g in listed.groups) if listed else []
-    return _Asked(topics, led, partitions, has_groups, served, ids, groups[:_GROUPS])
+    return _Asked(topics, led, partitions, has_groups, all_live, served, ids, groups[:_GROUPS])
 
 
 # ---- the questions -------------------------------------------------------------------------------
@@ -177,18 +185,18 @@ def _alike(asked: _Asked, api: ApiKey, about: str, /, *others: Form, **fields: A
 
 
 def _of_the_cluster(asked: _Asked) -> Iterator[Question]:
-    metadata = asked.versions(ApiKey.METADATA)
-    no_more = {"allow_auto_topic_creation": False}
+    # The oldest tells of no replica that is away, and had no other word for that.
+    metadata = [v for v in asked.versions(ApiKey.METADATA) if v or asked.all_live]
     yield Question(
         api=ApiKey.METADATA,
         about="all topics",
         # The oldest cannot say null.
-        forms=[Form(v, {"topics": None if v else [], **no_more}) for v in metadata],
+        forms=[Form(v, {"topics": None if v else [], **_NO_MORE}) for v in metadata],
     )
     yield Question(
         api=ApiKey.METADATA,
         about="no topic",
-        forms=[Form(v, {"topics": [], **no_more}) for v in metadata if v],
+        forms=[Form(v, {"topics": [], **_NO_MORE}) for v in metadata if v],
     )
     named = [{"name": topic} for topic in asked.topics]
     by_id = [
@@ -196,7 +204,11 @@ def _of_the_cluster(asked: _Asked) -> Iterator[Question]:
         for v in metadata[:1]
         if v >= 12 and asked.ids and all(i is not None for i in asked.ids.values())
     ]
-    yield _alike(asked, ApiKey.METADATA, "topics", *by_id, topics=named, **no_more)
+    yield Question(
+        api=ApiKey.METADATA,
+        about="topics",
+        forms=[*(Form(v, {"topics": named, **_NO_MORE}) for v in metadata), *by_id],
+    )
     yield _alike(asked, ApiKey.DESCRIBE_CLUSTER, "the cluster")
     yield _alike(
         *(asked, ApiKey.API_VERSIONS, "what is served"),

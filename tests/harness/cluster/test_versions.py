@@ -141,3 +141,21 @@ def test_positions_of_all_and_of_each(
 
     (says,) = (says for says, _ in told(monkeypatch, POSITIONS, answers).values())
     assert (says == SAME) == same
+
+
+@pytest.mark.parametrize("all_live", [True, False])
+def test_the_oldest_has_no_word_for_who_is_away(all_live: bool) -> None:
+    served = {int(ApiKey.METADATA): (0, 12)}
+    asked = versions._Asked(["t"], {}, {"t": [0]}, False, all_live, served)
+    found = {q.about: [form.version for form in q.forms] for q in versions.questions(asked)}
+    least = 0 if all_live else 1
+    assert found == {
+        **{about: list(range(12, least - 1, -1)) for about in ("all topics", "topics")},
+        "no topic": list(range(12, 0, -1)),
+    }
+
+
+def test_an_empty_list_with_which_the_oldest_asks_for_all() -> None:
+    asked = versions._Asked([], {}, {}, False, True, {int(ApiKey.METADATA): (0, 1)})
+    (question, *_) = versions.questions(asked)
+    assert [form.fields["topics"] for form in question.forms] == [None, []]
