@@ -110,8 +110,8 @@ class _Asked:
 
 
 def record_versions(cluster: Cluster, topics: Sequence[str]) -> None:
-    """A row for each form of each question to each running node; one with the ``error`` where it
-    gave no answer."""
+    """A row for each form of each question to each running node, but the one that it is held
+    against; none of a node that answers none."""
     there = {s.topic for s in cluster.view.partitions()}
     topics = [topic for topic in topics if topic in there]
     for node in cluster.node_ids:
