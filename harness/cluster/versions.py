@@ -14,7 +14,8 @@ said otherwise. What changes between two answers in the newest version has no tr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from crc32c import crc32c
@@ -23,6 +24,7 @@ from faults.protocol import Link
 from harness.cluster.ask import CLIENT_ID, NoAnswer, ask, request
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
+from harness.cluster.view import ZookeeperView
 from nodes.wire.apis import SUPPORTED, ApiKey
 from nodes.wire.client import Connection, RequestTimedOut, WireClientError
 from nodes.wire.codec import WireError
@@ -77,13 +79,14 @@ class Form:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """One question in all its forms, the one to be held against first. ``part``: what of an answer
-    is compared; ``counts``: whether an entry of a list in it is."""
+    is compared; ``counts``: whether an entry of a list in it is; ``ignores``: fields."""
 
     api: ApiKey
     about: str
     forms: Sequence[Form]
     part: Callable[[Any], Any] = lambda answer: answer
     counts: Callable[[Any], bool] = lambda _entry: True
+    ignores: frozenset[str] = _IGNORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ class _Asked:
     has_groups: bool
     all_live: bool
     """Whether every replica of every partition is on a broker that lives."""
+    has_controller: bool
+    """Whether one broker is controller: without ZooKeeper any may be named, in each answer."""
     served: Mapping[int, tuple[int, int]]
     ids: Mapping[str, Any] = field(default_factory=dict)
     groups: Sequence[str] = ()
@@ -152,7 +157,8 @@ def _asked(cluster: Cluster, node: int, address: tuple[str, int], topics: Sequen
     has_groups = any(s.topic == _OFFSETS_TOPIC for s in states)
     live = set(cluster.view.live_brokers())
     all_live = all(live.issuperset(s.replicas) for s in states)
-    asked = _Asked(topics, led, partitions, has_groups, all_live, served)
+    has_controller = isinstance(cluster.view, ZookeeperView)
+    asked = _Asked(topics, led, partitions, has_groups, all_live, has_controller, served)
     newest = next(iter(asked.versions(ApiKey.METADATA)), 0)
     ids: dict[str, Any] = {}
     if newest >= 10:  # the first with topic ids
@@ -161,7 +167,7 @@ def _asked(cluster: Cluster, node: int, address: tuple[str, int], topics: Sequen
         ids = {str(t.name): t.topic_id for t in ask(address, named, _TIMEOUT_S).topics}
     listed = ask(address, request(ApiKey.LIST_GROUPS, 0), _TIMEOUT_S) if has_groups else None
     groups = sorted(str(g.group_id) for g in listed.groups) if listed else []
-    return _Asked(topics, led, partitions, has_groups, all_live, served, ids, groups[:_GROUPS])
+    return replace(asked, ids=ids, groups=groups[:_GROUPS])
 
 
 # ---- the questions -------------------------------------------------------------------------------
@@ -170,12 +176,18 @@ def _asked(cluster: Cluster, node: int, address: tuple[str, int], topics: Sequen
 def questions(asked: _Asked) -> Iterator[Question]:
     """Those that the node serves in more than one form."""
     for question in (
-        *_of_the_cluster(asked),
+        *map(partial(_but_the_controller, asked), _of_the_cluster(asked)),
         *_of_logs(asked),
         *(_of_groups(asked) if asked.has_groups else ()),
     ):
         if len(question.forms) > 1:
             yield question
+
+
+def _but_the_controller(asked: _Asked, question: Question) -> Question:
+    if asked.has_controller:
+        return question
+    return replace(question, ignores=question.ignores | {"controller_id"})
 
 
 def _alike(asked: _Asked, api: ApiKey, about: str, /, *others: Form, **fields: Any) -> Question:
@@ -372,7 +384,8 @@ class _Answer:
 def _answer(connection: Connection, question: Question, form: Form) -> _Answer:
     answer = connection.request(request(question.api, form.version, **form.fields))
     part = question.part(answer)
-    return _Answer(dict(_said(part, question.counts)), frozenset(_schema(type(part), "")))
+    said = dict(_said(part, question))
+    return _Answer(said, frozenset(_schema(type(part), question.ignores)))
 
 
 def _differences(newest: _Answer, other: _Answer) -> Iterator[str]:
@@ -385,11 +398,11 @@ def _differences(newest: _Answer, other: _Answer) -> Iterator[str]:
 
 
 def _said(
-    entity: Any, counts: Callable[[Any], bool], at: str = "", where: str = ""
+    entity: Any, question: Question, at: str = "", where: str = ""
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     kind: Any = type(entity)
     for plan in fields_of(kind):
-        if plan.name in _IGNORED:
+        if plan.name in question.ignores:
             continue
         value, schema = getattr(entity, plan.name), f"{where}/{plan.name}"
         place = f"{at}/{plan.name}" if at else plan.name
@@ -397,21 +410,21 @@ def _said(
             yield place, (schema, _text(value))
         elif plan.many:
             for entry in value or ():
-                if counts(entry):
-                    yield from _said(entry, counts, f"{place} {_key(entry)}", schema)
+                if question.counts(entry):
+                    yield from _said(entry, question, f"{place} {_key(entry)}", schema)
         elif value is not None:
-            yield from _said(value, counts, place, schema)
+            yield from _said(value, question, place, schema)
 
 
-def _schema(entity_class: Any, where: str) -> Iterator[str]:
+def _schema(entity_class: Any, ignores: frozenset[str], where: str = "") -> Iterator[str]:
     for plan in fields_of(entity_class):
-        if plan.name in _IGNORED:
+        if plan.name in ignores:
             continue
         schema = f"{where}/{plan.name}"
         if plan.entity is None:
             yield schema
         else:
-            yield from _schema(plan.entity, schema)
+            yield from _schema(plan.entity, ignores, schema)
 
 
 def _key(entry: Any) -> str:

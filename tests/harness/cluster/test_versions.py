@@ -146,7 +146,7 @@ def test_positions_of_all_and_of_each(
 @pytest.mark.parametrize("all_live", [True, False])
 def test_the_oldest_has_no_word_for_who_is_away(all_live: bool) -> None:
     served = {int(ApiKey.METADATA): (0, 12)}
-    asked = versions._Asked(["t"], {}, {"t": [0]}, False, all_live, served)
+    asked = versions._Asked(["t"], {}, {"t": [0]}, False, all_live, True, served)
     found = {q.about: [form.version for form in q.forms] for q in versions.questions(asked)}
     least = 0 if all_live else 1
     assert found == {
@@ -156,6 +156,23 @@ def test_the_oldest_has_no_word_for_who_is_away(all_live: bool) -> None:
 
 
 def test_an_empty_list_with_which_the_oldest_asks_for_all() -> None:
-    asked = versions._Asked([], {}, {}, False, True, {int(ApiKey.METADATA): (0, 1)})
+    asked = versions._Asked([], {}, {}, False, True, True, {int(ApiKey.METADATA): (0, 1)})
     (question, *_) = versions.questions(asked)
     assert [form.fields["topics"] for form in question.forms] == [None, []]
+
+
+@pytest.mark.parametrize("has_controller", [True, False])
+def test_without_zookeeper_any_may_be_named_controller(
+    monkeypatch: pytest.MonkeyPatch, has_controller: bool
+) -> None:
+    served = {int(ApiKey.METADATA): (0, 12)}
+    asked = versions._Asked([], {}, {}, False, True, has_controller, served)
+    (question, *_) = versions.questions(asked)
+
+    def answers(version: int) -> Any:
+        named = 1 if version == 12 else 2
+        return build(response_class(ApiKey.METADATA, version), controller_id=named)
+
+    said = told(monkeypatch, question, answers)
+    assert (said["version 1"][0] == SAME) is not has_controller
+    assert said["version 0"][0] == SAME  # which has no word for it
