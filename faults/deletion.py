@@ -11,6 +11,11 @@ until that one is back and has answered as well; were the topic gone before, its
 Another topic is made that the broker has replicas of, too: those that live are in sync, and it is
 when it is back.
 
+``delete-topic-moving``: the same while its partition is moved and the replica that is added cannot
+catch up, since its leader's answers do not leave. A deletion is to halt until the move is over, and
+nothing but the end of the move tells the controller to go on with it. (Kafka's marks the topic for
+that before it knows of the deletion, forgets that, and goes on at once.)
+
 ``recreate-topic``: a topic under test is deleted, and made again with the same name. It is another
 one, with another id, without records, whose leader epochs begin anew; clients go on with it.
 """
@@ -19,9 +24,10 @@ from __future__ import annotations
 
 from faults.base import BaseFault, wait_for
 from faults.params import Params
-from faults.protocol import Capability, Context, Entry, FaultFailed
+from faults.protocol import Capability, Context, Entry, FaultFailed, Link
+from faults.reassignment import Meanwhile
 from faults.succession import succeed
-from faults.targets import aim, read_targets
+from faults.targets import aim, partition_state, read_targets
 
 
 class DeleteTopic(BaseFault):
@@ -143,6 +149,56 @@ class DeleteTopicAway(DeleteTopic):
         self._await_gone(ctx, self.topic)
         ctx.admin.delete_topic(self.made)
         self._await_gone(ctx, self.made)
+        self.took_hold = True
+
+
+class DeleteTopicMoving(DeleteTopic):
+    """Parameters beyond: halted_ms: how long the deletion may wait for the move. Of ``replicas``
+    there is one less than there are brokers; of partitions only the first is moved.
+
+    Took hold: the topic was deleted as it moved, and is gone. Whether it was there still when the
+    replica that is added could catch up is in ``detail``. heal lets the answers go.
+    """
+
+    name = "delete-topic-moving"
+    needs = frozenset({Capability.LINKS, Capability.ZOOKEEPER})
+
+    def read(self, params: Params) -> None:
+        self.halted_ms = params.integer("halted_ms", 1000)
+
+    def prepare(self, ctx: Context) -> None:
+        self.replicas = min(self.replicas, len(ctx.view.live_brokers()) - 1)
+        super().prepare(ctx)
+
+    def apply(self, ctx: Context) -> None:
+        if not self._made:
+            self.prepare(ctx)
+        key = (self.topic, 0)
+        before = partition_state(ctx.view, *key)
+        added = next(n for n in sorted(ctx.view.live_brokers()) if n not in before.replicas)
+        wanted = [*before.replicas[:-1], added]
+        self.hold_answers(ctx, before.leader, Link.INTER_BROKER)
+        ctx.admin.begin_reassign({key: wanted})
+        wait_for(
+            ctx,
+            lambda: added in partition_state(ctx.view, *key).replicas,
+            timeout_ms=self.timeout_ms,
+            what=f"{self.topic}-0 is to have a replica on {added}",
+        )
+        # Who asks is answered when it is gone, or no more.
+        deletion = Meanwhile(lambda: ctx.admin.delete_topic(self.topic))
+        ctx.sleep(self.halted_ms / 1000)
+        waited = bool(ctx.view.partitions(self.topic))
+        self.detail |= {"topic": self.topic, "wanted": wanted, "gone_meanwhile": not waited}
+        self.let_answers(ctx, before.leader, Link.INTER_BROKER)
+        self._await_gone(ctx, self.topic)
+        wait_for(
+            ctx,
+            lambda: deletion.is_over,
+            timeout_ms=self.timeout_ms,
+            what=f"who asked for the end of {self.topic} was answered",
+        )
+        deletion.result()
         self.took_hold = True
 
 

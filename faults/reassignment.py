@@ -100,7 +100,7 @@ class ReassignSucceeded(Reassign):
         if leader < 0 or not added:
             raise FaultFailed(f"{before.topic}-{before.partition} has no leader, or would not move")
         self.hold_answers(ctx, leader, Link.INTER_BROKER)
-        move = _Meanwhile(lambda: ctx.admin.reassign({(before.topic, before.partition): wanted}))
+        move = Meanwhile(lambda: ctx.admin.reassign({(before.topic, before.partition): wanted}))
         try:
             wait_for(
                 ctx,
@@ -155,6 +155,7 @@ class ReassignCalledOff(BaseFault):
             what=f"{self.topic}-{self.partition} is to have a replica on {sorted(added)}",
         )
         ctx.record_moves(self.id)
+        ctx.record_gauges(before.leader, self.id)  # a replica that is yet to come is not missed
         ctx.admin.begin_reassign({key: None})
         self.detail |= {
             "called_off_t": ctx.now_ns(),
@@ -173,7 +174,7 @@ def _is_moving(ctx: Context, before: PartitionState, added: set[int]) -> bool:
     return added <= set(now.replicas) and not added & set(now.isr)
 
 
-class _Meanwhile:
+class Meanwhile:
     """Something that blocks, on a thread of its own."""
 
     def __init__(self, run: Callable[[], None]) -> None:

@@ -7,10 +7,11 @@ from typing import Final
 
 from faults.altered_topic import AlterTopic
 from faults.base import BaseFault
+from faults.behind_the_epoch import BehindTheEpoch
 from faults.broker_config import BrokerConfig
 from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
 from faults.cpu_limit import CpuLimit
-from faults.deletion import DeleteTopic, DeleteTopicAway, RecreateTopic
+from faults.deletion import DeleteTopic, DeleteTopicAway, DeleteTopicMoving, RecreateTopic
 from faults.depose_controller import DeposeController
 from faults.disconnect import Disconnect
 from faults.disk_full import DiskFull
@@ -84,6 +85,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         UnevenFailover,
         IsrLag,
         LastInSync,
+        BehindTheEpoch,
         DoubleFailover,
         JointDeath,
         TornTail,
@@ -127,6 +129,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         TopicChurn,
         DeleteTopic,
         DeleteTopicAway,
+        DeleteTopicMoving,
         RecreateTopic,
         GrowTopic,
         AlterTopic,

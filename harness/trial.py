@@ -34,9 +34,11 @@ from harness.cluster.descriptions import record_descriptions
 from harness.cluster.external import ExternalCluster, cluster_of
 from harness.cluster.final_read import final_read
 from harness.cluster.log_folders import record_folders
+from harness.cluster.operations import record_operations
 from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
 from harness.cluster.shown import shown_to_clients
+from harness.cluster.versions import record_versions
 from harness.disk import remove_flood_logs
 from harness.history.served import Served
 from harness.history.served import in_words as needed
@@ -192,6 +194,8 @@ class TrialRunner:
             if Capability.LOG_FILES in cluster.capabilities:
                 record_folders(cluster, sorted(self.result.topics))
             record_descriptions(cluster, sorted(self.result.topics))
+            record_versions(cluster, sorted(self.result.topics))
+            record_operations(cluster, sorted(self.result.topics))
 
     def _under_load(
         self,

@@ -44,6 +44,8 @@ class TopicFacts:
     retention_ms: int | None = None
     retention_bytes: int | None = None
     """What of that it is itself configured to, where retention is all that takes its records."""
+    segment_ms: int | None = None
+    """What of that it is itself configured to, without jitter."""
     log_append_time: bool = False
     """Whether brokers date what they append."""
     assignment: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -405,6 +407,7 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         expires=_expires(configs, brokers),
         retention_ms=own_ms,
         retention_bytes=own_bytes,
+        segment_ms=None if "segment.jitter.ms" in configs else _limit(configs.get("segment.ms")),
         log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
         assignment=_assignment(read, body.get("assignment") or {}, f"{name}.assignment"),
     )

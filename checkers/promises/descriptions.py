@@ -29,6 +29,12 @@ Violations:
 - ``leader-denies-operator``: who leads partitions, by what is committed, says of them that it does
   not, or that there are none (DescribeProducers, ListOffsets), for `_HEARS` after the load has
   ended, and leads them all the while (ReplicaManager.getPartitionOrError);
+- ``versions-disagree``: a broker answers the same question otherwise in one version of a request,
+  or one form of it, than in the newest one that it serves, though both can say it; or not at all
+  (Kafka's message schemas: an old client is told what a new one is);
+- ``operation-otherwise``: what an operator asked the controller for was done otherwise, or more
+  than that, or was only to be validated (``validate_only``) and was done; or it is refused, though
+  sound (ConfigAdminManager, ZkAdminManager: a list grows from what holds, be that its default);
 - ``brokers-disagree``: where nobody else knows, two brokers describe the cluster or a topic
   differently.
 
@@ -82,6 +88,10 @@ _OLDER: Final = ("Metadata", _LOGS, _MOVES, _GROUPS)
 _IDS: Final = "InitProducerId"
 _OWN: Final = (_LOGS, _PRODUCERS, _RECORDS, _GAUGES, _GROUPS, _IDS, _MOVES)
 """What each broker says of itself, or as the controller that it is."""
+_FORMS: Final = " by version"
+"""Behind the name of an API that is asked in all versions: `harness.cluster.versions`."""
+_ASKED_FOR: Final = " asked for"
+"""The same of what an operator asked for: `harness.cluster.operations`."""
 DENIES: Final = "leader-denies-operator"
 _DENIALS: Final = ("NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION")
 _CONTROLLER: Final = "controller"
@@ -127,7 +137,9 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
         for row in history.rows("log_end")
         if row["error"] is None
     }
-    told = {_whose(row)[:3] for row in rows if row["api"] != _GAUGES}
+    told = {
+        _whose(row)[:3] for row in rows if row["api"] != _GAUGES and not row["api"].endswith(_FORMS)
+    }
     for arm, trial, node in sorted(read - told):
         yield arm, trial, f"nobody tells what node {node} describes"
     served: dict[tuple[str, int], set[str]] = defaultdict(set)
@@ -145,7 +157,7 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
     whole: dict[tuple[Any, ...], dict[Any, set[Any]]] = defaultdict(lambda: defaultdict(set))
     for row in rows:
         arm, trial, node, api = _whose(row)
-        if row["error"] is None and api not in _OWN:
+        if row["error"] is None and not _is_own(api):
             whole[arm, trial, api][node].add((row["name"], row["key"]))
     for (arm, trial, api), by_node in whole.items():
         every = set().union(*by_node.values())
@@ -158,7 +170,7 @@ def _of_two_minds(known: Sequence[Row]) -> Iterator[tuple[str, int, str]]:
     """What does not change while it is asked about is one, whichever broker is asked."""
     truths: dict[tuple[Any, ...], set[Any]] = defaultdict(set)
     for row in known:
-        if row["api"] not in _OWN:
+        if not _is_own(row["api"]):
             key = tuple(row[name] for name in ("arm", "trial", "api", "name", "key"))
             truths[key].add(row["truth"])
     for (arm, trial, api, name, key), each in truths.items():
@@ -183,6 +195,11 @@ def _on_disk(history: History, answered: Sequence[Row]) -> Iterator[Row]:
             yield {**folder, **at, "told": told.get((*whose, name, key)), "truth": truth}
 
 
+def _is_own(api: str) -> bool:
+    """Whether a broker tells it of itself: another may tell otherwise."""
+    return api in _OWN or api.endswith((_FORMS, _ASKED_FOR))
+
+
 def _whose(row: Row) -> tuple[Any, ...]:
     return (row["arm"], row["trial"], row["node"], row["api"])
 
@@ -194,7 +211,7 @@ def _log(row: Row) -> tuple[Any, ...]:
 def _disagreements(answered: Sequence[Row]) -> Iterator[Finding]:
     values: dict[tuple[Any, ...], dict[str, Row]] = defaultdict(dict)
     for row in answered:
-        if not row["known"] and row["api"] not in _OWN and row["key"] != _CONTROLLER:
+        if not row["known"] and not _is_own(row["api"]) and row["key"] != _CONTROLLER:
             key = tuple(row[name] for name in ("arm", "trial", "api", "name", "key"))
             values[key].setdefault(str(row["told"]), row)
     for told in values.values():
@@ -270,6 +287,15 @@ def _newest(history: History, told: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
 
 
 def _finding(row: Row) -> Finding:
+    if row["api"].endswith(_FORMS):
+        api = row["api"].removesuffix(_FORMS)
+        says = f"node {row['node']} was asked for {row['name']} by {api}, {row['key']}, and says of"
+        return _made("versions-disagree", row, f"{says} it: {row['told']}")
+    if row["api"].endswith(_ASKED_FOR):
+        api = row["api"].removesuffix(_ASKED_FOR)
+        says = f"node {row['node']} was asked by {api} for {row['key']}, of {row['name']}, and then"
+        words = f"{says} there were {row['told']}; there were to be {row['truth']}"
+        return _made("operation-otherwise", row, words)
     of_cluster = row["api"] == "Metadata" and not row["name"]
     rule = "cluster-otherwise" if of_cluster else _RULES[row["api"]]
     told = "nothing" if row["told"] is None else row["told"]
@@ -309,6 +335,8 @@ PROMISE: Final = Promise(
         "gauge-otherwise": "Metrics count partitions as they are, and who is missing there.",
         "producer-id-twice": "A producer id is given once.",
         DENIES: "Who leads a partition does not tell an operator that it does not.",
+        "versions-disagree": "Whichever version a client speaks, it is told the same.",
+        "operation-otherwise": "What an operator asks for is done, and nothing else.",
         "brokers-disagree": "All brokers describe the cluster and its topics in the same way.",
     },
     evidence={TOLD: "of nodes that ran at the final read"},
@@ -325,6 +353,8 @@ PROMISE: Final = Promise(
         "no partitions",
         "settings of brokers, defaults and synonyms; access control lists",
         "APIs that a node does not serve",
+        "versions of requests that change something (Produce, JoinGroup); what one version alone "
+        "can say",
         "without ZooKeeper: settings, topics and brokers on which all brokers agree",
     ),
     check=check,

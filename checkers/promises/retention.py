@@ -1,5 +1,7 @@
 """Retention: does a log lose what is too old or too much, and nothing else?
 
+And what goes as a whole, its segments, does not grow beyond measure.
+
 Guarantee (UnifiedLog.deleteOldSegments): every ``log.retention.check.interval.ms`` the oldest
 segments of a log go for which it is true that ``retention.bytes`` are left without them, or that
 their latest record is older than ``retention.ms``; no others. Disks run full otherwise, or records
@@ -11,20 +13,27 @@ that set one of the two themselves:
 - ``kept-beyond-time``: the latest record of its oldest segment is far older than ``retention.ms``;
 - ``expired-too-soon``: a log has lost its beginning, and has less than ``retention.bytes`` left; or
   a record was acknowledged there that was appended less than ``retention.ms`` ago, and the log
-  begins behind it.
+  begins behind it;
+- ``rolled-too-late``: of a topic that sets ``segment.ms``, and whose brokers date what they append,
+  a segment has a record that was appended more than that after its first one, where the final
+  leader has taken both in its last leader epoch (LogSegment.shouldRoll). What is in the segment
+  that is written to is never compacted, and goes only when its latest record is too old.
 
 Lawful, and looks similar: a broker looks for the first time some seconds after it began
 (log.initial.task.delay.ms; `FIRST_LOOK` in run.json), and every so often after that; what is not
 committed stays; the segment that is written to goes by its age, but not when it is empty; records
 that somebody has deleted (DeleteRecords) are gone, whatever is left; where both limits are set,
 either of them takes. A segment goes as a whole: nobody is owed what lies in one whose latest record
-is too old.
+is too old. A follower that takes in several batches at once rolls before all of them, or not at
+all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
 
 from checkers.facts.accounts import final_leaders
 from checkers.facts.deleted_records import deleted_to
@@ -40,6 +49,7 @@ if TYPE_CHECKING:
 
 LOGS: Final = "logs of topics whose retention bites"
 TAKEN: Final = "logs that lost their beginning to retention"
+ROLLED: Final = "segments that one leader has written alone"
 FIRST_LOOK: Final = "first_look_ms"
 """In run.json, of an arm: how long after its start a broker may first look after its logs."""
 FIRST_LOOK_MS: Final = 30_000
@@ -49,7 +59,8 @@ SLACK_NS: Final = 5_000_000_000
 SLACK_MS: Final = 5_000
 _CLOCKS_MS: Final = 1_000
 """By so much the times of records may be off that somebody else's clock gave them."""
-Row = Mapping[str, Any]
+_FIRSTS: Final = "arm string, trial int, topic string, partition int, node int, offset bigint"
+Row = dict[str, Any]
 
 
 def check(history: History) -> Outcome:
@@ -77,6 +88,8 @@ def check(history: History) -> Outcome:
             continue
         for rule, says in _too_long(history, row, facts, end):
             outcome.add(_finding(rule, row, says))
+    for row, says in _too_late(history, outcome):
+        outcome.add(_finding("rolled-too-late", row, says))
     return outcome
 
 
@@ -136,6 +149,59 @@ def _too_soon(
             )
 
 
+def _too_late(history: History, outcome: Outcome) -> Iterator[tuple[Row, str]]:
+    """One a log."""
+    leaders = final_leaders(history)
+    own: dict[Key, tuple[Row, list[Row]]] = {}
+    for row in history.rows("log_folder"):
+        key = key_of(row)
+        end, facts = leaders.get(key), history.run.topic(*key[:3])
+        if facts.segment_ms is None or not facts.log_append_time or row["error"] is not None:
+            continue
+        if end is None or end["node"] != row["node"] or not row["epochs"]:
+            continue
+        alone_from = row["epochs"][-1]["first_offset"]
+        kept = [one for one in row["kept"] or () if one["base_offset"] >= alone_from]
+        if kept:
+            own[key] = (row, kept)
+    if not own:
+        return
+    begun = _begun_ms(history, own)
+    for key, (row, kept) in own.items():
+        limit_ms = history.run.topic(*key[:3]).segment_ms or 0
+        for segment in kept:
+            first_ms = begun.get((*key, segment["base_offset"]))
+            if first_ms is None or segment["newest_ms"] < 0:
+                continue
+            outcome.saw(*key[:2], ROLLED)
+            spans_ms = segment["newest_ms"] - first_ms
+            if spans_ms > limit_ms + _CLOCKS_MS:
+                yield (
+                    row,
+                    f"has a segment at offset {segment['base_offset']} with records of "
+                    f"{spans_ms / 1000:.1f} s, all of its present leader; segment.ms={limit_ms}",
+                )
+                break
+
+
+def _begun_ms(
+    history: History, own: Mapping[Key, tuple[Row, list[Row]]]
+) -> dict[tuple[Any, ...], int]:
+    """When the first record of each segment was appended (ms), as its leader's log was read."""
+    table = [
+        {**dict(zip(TP, key, strict=True)), "node": row["node"], "offset": one["base_offset"]}
+        for key, (row, kept) in own.items()
+        for one in kept
+    ]
+    firsts = history.table(table, _FIRSTS)
+    read = history.frame("log_read").where("append_time_ms >= 0")
+    names = [*TP, "node", "offset"]
+    rows = read.join(F.broadcast(firsts), names).select(*TP, "offset", "append_time_ms")
+    return {
+        (*key_of(one), one["offset"]): one["append_time_ms"] for one in rows.toArrow().to_pylist()
+    }
+
+
 def _age_ms(history: History, row: Row, time_ms: int) -> float | None:
     """How old a time of a record was when the folder was read; None: nobody tied the clocks."""
     run = history.run
@@ -171,20 +237,24 @@ def _finding(rule: str, row: Row, says: str) -> Finding:
 PROMISE: Final = Promise(
     name="retention",
     says="A log loses what is too old or too much, and nothing else.",
-    source="UnifiedLog.deleteOldSegments; topic configs retention.ms and retention.bytes",
+    source="UnifiedLog.deleteOldSegments, LogSegment.shouldRoll; topic configs retention.ms, "
+    "retention.bytes and segment.ms",
     rules={
         "kept-beyond-size": "A log is not longer than its retention and one segment.",
         "kept-beyond-time": "What is older than its retention goes.",
         "expired-too-soon": "What is within the retention stays.",
+        "rolled-too-late": "A segment has no records further apart than it may be old.",
     },
     evidence={
         LOGS: "that were read, of final leaders",
         TAKEN: "of those",
+        ROLLED: "of topics that set how old a segment may be",
     },
     unknown_when=("no folder of such a topic was read",),
     blind=(
         "what is kept too long by a broker that began less than 35 s before the end",
         "topics with both limits, or with neither; followers, and leaders of before",
+        "segments that followers, or leaders of before, have written to; those of a size",
         "when it went: only whether it may be gone in the end",
     ),
     timed=frozenset({"kept-beyond-size", "kept-beyond-time"}),

@@ -361,7 +361,8 @@ def _take_in(node: int, replica: _Replica, records: Any, record: Record) -> None
                 if each.offset < replica.position:
                     continue  # a fetch in the middle of a batch begins with the whole batch
                 value = each.value
-                known = value is not None and len(value) >= _VALUE.size
+                told = each.key if value is None else value
+                known = told is not None and len(told) >= _VALUE.size
                 record(
                     "log_read",
                     process=PROCESS,
@@ -369,7 +370,7 @@ def _take_in(node: int, replica: _Replica, records: Any, record: Record) -> None
                     topic=replica.topic,
                     partition=replica.partition,
                     offset=each.offset,
-                    value=_VALUE.unpack_from(value)[0] if known and value is not None else None,
+                    value=_VALUE.unpack_from(told)[0] if known and told is not None else None,
                     whole=is_whole(each.key, value, each.headers),
                     leader_epoch=header.leader_epoch,
                     append_time_ms=each.timestamp_ms,

@@ -25,6 +25,7 @@ from faults.protocol import PartitionState
 from harness.cluster.ask import NoAnswer
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
+from harness.cluster.state import Topic
 from harness.cluster.view import ZookeeperView
 from harness.sut.protocol import GaugesPage, ServesGauges
 
@@ -62,7 +63,8 @@ def record_gauges(cluster: Cluster, node: int, occasion: str = "") -> None:
     if not occasion:
         asked["process"] = PROCESS
     try:
-        rows = _settled(page, view, node, int(cluster.config(_MIN_ISR) or 1))
+        min_isr = int(cluster.config(_MIN_ISR) or 1)
+        rows = _settled(page, view, node, min_isr, moves_held=bool(occasion))
     except (NoAnswer, StateUnreadable) as error:
         cluster.record("described", **asked, error=str(error))
         return
@@ -71,12 +73,12 @@ def record_gauges(cluster: Cluster, node: int, occasion: str = "") -> None:
 
 
 def _settled(
-    page: GaugesPage, view: ZookeeperView, node: int, min_isr: int
+    page: GaugesPage, view: ZookeeperView, node: int, min_isr: int, *, moves_held: bool
 ) -> list[dict[str, Any]]:
     def true() -> dict[str, int]:
         return {
             name: value
-            for name, value in truth(view, node, min_isr)
+            for name, value in truth(view, node, min_isr, moves_held=moves_held)
             if page.samples is None or _short(name) in page.samples
         }
 
@@ -102,9 +104,12 @@ def compared(told: Gauges, before: Gauges, after: Gauges) -> Iterator[dict[str, 
         }
 
 
-def truth(view: ZookeeperView, node: int, min_isr: int) -> Iterator[tuple[str, int]]:
+def truth(
+    view: ZookeeperView, node: int, min_isr: int, *, moves_held: bool = False
+) -> Iterator[tuple[str, int]]:
     """What the gauges of a broker that hears of everything say. ``min_isr``: where a topic has no
-    setting of its own. Raises `StateUnreadable`, also of who hears of nothing."""
+    setting of its own; ``moves_held``: what is being moved is kept from its end. Raises
+    `StateUnreadable`, also of who hears of nothing."""
     live, controller = set(view.live_brokers()), view.controller()
     if node not in live or controller is None:
         raise StateUnreadable("it is not registered, or there is no controller to tell it of any")
@@ -113,7 +118,10 @@ def truth(view: ZookeeperView, node: int, min_isr: int) -> Iterator[tuple[str, i
     least = {t.name: int(view.settings(t.name).get(_MIN_ISR, min_isr)) for t in topics}
     yield _OF_CONTROLLER + "ActiveControllerCount", int(node == controller)
     if asked_for:
-        return  # who hosts what changes step by step
+        # Who hosts what changes step by step.
+        if moves_held and asked_for == {"reassignment"}:
+            yield from _of_moves(topics, states, node)
+        return
     for name, count in _of_replicas(states, node, least):
         yield _OF_REPLICAS + name, count
     for name, count in _of_cluster(states, live):
@@ -132,6 +140,19 @@ def _of_replicas(
     yield "UnderMinIsrPartitionCount", sum(isr < enough for isr, enough in few)
     yield "AtMinIsrPartitionCount", sum(isr == enough for isr, enough in few)
     yield "ReassigningPartitions", 0
+
+
+def _of_moves(
+    topics: Sequence[Topic], states: Sequence[PartitionState], node: int
+) -> Iterator[tuple[str, int]]:
+    """A replica that is yet to come is not missed by anybody (KIP-352)."""
+    adding = {(t.name, p): set(replicas) for t in topics for p, replicas in t.adding.items()}
+    led = [s for s in states if s.leader == node]
+    missed = [
+        len(s.isr) < len(set(s.replicas) - adding.get((s.topic, s.partition), set())) for s in led
+    ]
+    yield _OF_REPLICAS + "UnderReplicatedPartitions", sum(missed)
+    yield _OF_REPLICAS + "ReassigningPartitions", sum((s.topic, s.partition) in adding for s in led)
 
 
 def _of_cluster(states: Sequence[PartitionState], live: set[int]) -> Iterator[tuple[str, int]]:

@@ -10,7 +10,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from faults.protocol import PartitionState
@@ -63,6 +63,8 @@ class Topic:
     replicas: Mapping[int, tuple[int, ...]]
     moving: bool
     """A reassignment has not finished."""
+    adding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By partition that is moved, the replicas that are yet to come; perhaps none."""
 
 
 def broker_path(node: int) -> str:
@@ -85,12 +87,14 @@ def parse_state_path(path: str) -> tuple[str, int] | None:
 
 def parse_topic(name: str, data: bytes) -> Topic:
     content = json.loads(data)
+    adding, removing = (content.get(f"{what}_replicas") or {} for what in ("adding", "removing"))
+    moved = {p for of in (adding, removing) for p, replicas in of.items() if replicas}
     return Topic(
         name=name,
         topic_id=content.get("topic_id"),
         replicas={int(p): tuple(r) for p, r in content["partitions"].items()},
-        moving=any(content.get("adding_replicas") or ())
-        or any(content.get("removing_replicas") or ()),
+        moving=bool(moved),
+        adding={int(p): tuple(adding.get(p) or ()) for p in moved},
     )
 
 

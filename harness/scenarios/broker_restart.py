@@ -6,7 +6,8 @@ min.insync.replicas=2 (one of them idempotent), producers with acks=1, and a con
 never see what is lost later. Of two other topics the oldest records are deleted all the while:
 what was deleted must not come back with a broker that was away, nor, of the one without replicas,
 with one that was stopped in order. A third is compacted as soon as there is anything to compact:
-each record has a key of its own, so that all have to stay, whenever the compaction is cut off.
+each record has a key of its own, so that all have to stay, whenever the compaction is cut off, and
+those too that have no value: nobody may have read them yet.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "topics": {COMPACTED: 3},
                 "acks": -1,
                 "rate_per_s": 10.0,
+                "erases": 5,
                 "first_value": 12_000_000_000,
             },
         ),

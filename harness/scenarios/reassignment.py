@@ -6,8 +6,9 @@ deletion, UpdateMetadata after each. Without a control plane of its own the floo
 of it waiting. Here partitions of two replicas wander along the ring of three brokers, so that every
 move adds a replica that has to fetch everything and deletes one, and the flooded broker is in two
 of three. When the flood is over one is moved while a new controller is elected, which must go on
-with what it finds in ZooKeeper; another one is called off on its way, and is not to go on. In the
-end nothing is pending there, no log is left behind, and nothing is lost.
+with what it finds in ZooKeeper; another one is called off on its way, and is not to go on. At last
+a topic is deleted while it moves: its deletion waits for the end of the move, and goes on then. In
+the end nothing is pending there, no log is left behind, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ SUCCEEDED_MS = 2500
 """So long before its end the flood is over, and the last move begins."""
 CALLED_OFF_MS = 2500
 """When that one is over."""
+DELETED_MS = 2000
+GIVEN_UP_MS = 10_000
+"""So long it is waited for that a topic is moved, or gone, which takes a second."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -102,6 +106,16 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             at_ms=succeeded_ms + CALLED_OFF_MS,
             duration_ms=0,
             params={"partition": f"{TOPIC}-{(first + 1) % PARTITIONS}"},
+        )
+    )
+    moves.append(
+        Entry(
+            id="deleted",
+            fault="delete-topic-moving",
+            at_ms=succeeded_ms + CALLED_OFF_MS + DELETED_MS,
+            duration_ms=0,
+            after="called-off",
+            params={"partitions": 1, "replicas": 2, "timeout_ms": GIVEN_UP_MS},
         )
     )
     return Plan.of(rng.getrandbits(31), [flood, *moves])

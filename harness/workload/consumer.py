@@ -20,7 +20,7 @@ import confluent_kafka
 from harness.workload.lifecycle import Lifecycle
 from harness.workload.recorder import LiveRecorder
 from harness.workload.spec import WorkloadError, WorkloadSpec
-from harness.workload.values import decode_value, is_whole
+from harness.workload.values import decode, is_whole
 
 _CONNECT_S: Final = 20.0
 _DRAINED_NS: Final = 2_000_000_000
@@ -145,7 +145,7 @@ def record_poll(recorder: LiveRecorder, poll: int, invoke_t: int, messages: list
             topic=message.topic(),
             partition=message.partition(),
             offset=message.offset(),
-            value=decode_value(message.value()),
+            value=decode(message.key(), message.value()),
             whole=is_whole(message.key(), message.value(), message.headers()),
             leader_epoch=message.leader_epoch(),
         )

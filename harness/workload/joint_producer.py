@@ -16,6 +16,10 @@ partition (InitProducerId). It raises its producer epoch itself and begins anew 
 Kafka's client does that does not know what became of a batch (KIP-360): then, and after so many
 batches, so that brokers remember batches of both epochs that have the same sequence.
 
+With ``erases`` one of so many records has no value: where a topic is compacted that stays for
+``delete.retention.ms`` after a compaction first saw it, which is a day, so that whoever reads late
+hears of it, too.
+
 Nothing is sent twice: each row is what one append came to.
 """
 
@@ -33,7 +37,7 @@ from harness.workload.metadata_reader import metadata_request
 from harness.workload.outcomes import produce_outcome
 from harness.workload.produce_frames import VERSION
 from harness.workload.spec import WorkloadSpec
-from harness.workload.values import MIN_BYTES, encode_key, encode_value, headers_for
+from harness.workload.values import MIN_BYTES, NO_VALUE, encode_key, encode_value, headers_for
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 from nodes.wire.produce_codec import PartitionResult, decode_produce_response
@@ -55,7 +59,7 @@ _MOVED: Final = frozenset({3, 5, 6})  # the partition is not (or no longer) led 
 class Params:
     """``topics``: partitions by topic; ``rate_per_s``: requests a second to each broker;
     ``ack_timeout_ms``: how long a broker is to wait for replication; ``strays``, ``raises`` (0: no
-    producer ids): see above."""
+    producer ids), ``erases`` (0: none): see above."""
 
     topics: dict[str, int]
     acks: int = -1
@@ -65,6 +69,7 @@ class Params:
     ack_timeout_ms: int = 5_000
     strays: bool = False
     raises: int = 0
+    erases: int = 0
     timeout_ms: int = 10_000
 
     def __post_init__(self) -> None:
@@ -74,8 +79,9 @@ class Params:
             raise ValueError(f"field 'params.acks': {self.acks} is not allowed; allowed: 1, -1")
         if self.value_bytes < MIN_BYTES:
             raise ValueError(f"field value_bytes; allowed: at least {MIN_BYTES}")
-        if self.raises < 0:
-            raise ValueError(f"field 'params.raises': {self.raises} is not allowed; allowed: >= 0")
+        for name in ("raises", "erases"):
+            if (number := getattr(self, name)) < 0:
+                raise ValueError(f"field 'params.{name}': {number} is not allowed; allowed: >= 0")
 
 
 class _Written(NamedTuple):
@@ -270,7 +276,9 @@ def _frame(params: Params, records: list[_Record], client_id: str) -> bytes:
     now_ms = time.time_ns() // 1_000_000
     topics: dict[str, list[dict[str, Any]]] = {}
     for one in records:
-        held = (encode_key(one.value), encode_value(one.value, params.value_bytes), now_ms)
+        erases = params.erases and one.value % params.erases == 0
+        size_bytes = NO_VALUE if erases else params.value_bytes
+        held = (encode_key(one.value), encode_value(one.value, size_bytes), now_ms)
         as_whom = {}
         if one.written is not None:
             producer_id, producer_epoch, sequence = one.written
@@ -278,7 +286,7 @@ def _frame(params: Params, records: list[_Record], client_id: str) -> bytes:
                 **{"producer_id": producer_id, "producer_epoch": producer_epoch},
                 "base_sequence": sequence,
             }
-        batch = build_batch([held], headers=headers_for(params.value_bytes), **as_whom)
+        batch = build_batch([held], headers=headers_for(size_bytes), **as_whom)
         topics.setdefault(one.topic, []).append({"index": one.partition, "records": batch})
     entity = build(
         request_class(ApiKey.PRODUCE, VERSION),

@@ -5,6 +5,9 @@ record can tell whether it is as it was sent:
     value    the int64, big-endian, then zeros
     headers  one: how many bytes the value has (int32, big-endian)
 
+A record without a value, by which compaction forgets a key (a tombstone), is told by its key; its
+header says -1.
+
 Uniqueness in a trial comes from giving each producer a range of its own (``first_value``).
 """
 
@@ -18,6 +21,8 @@ _VALUE: Final = struct.Struct(">q")
 _SIZE: Final = struct.Struct(">i")
 _SIZE_HEADER: Final = "bytes"
 MIN_BYTES: Final = _VALUE.size
+NO_VALUE: Final = -1
+"""Bytes of a value that there is none of."""
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -25,7 +30,9 @@ def encode_key(value: int) -> bytes:
     return _VALUE.pack(value)
 
 
-def encode_value(value: int, size_bytes: int) -> bytes:
+def encode_value(value: int, size_bytes: int) -> bytes | None:
+    if size_bytes == NO_VALUE:
+        return None
     return _VALUE.pack(value).ljust(size_bytes, b"\0")
 
 
@@ -42,9 +49,17 @@ def decode_value(data: bytes | None) -> int | None:
     return value
 
 
+def decode(key: bytes | None, data: bytes | None) -> int | None:
+    """By its value, or where it has none by its key; None when it cannot be a workload's."""
+    if data is not None:
+        return decode_value(data)
+    return None if key is None or len(key) != _VALUE.size else int(_VALUE.unpack(key)[0])
+
+
 def is_whole(key: bytes | None, data: bytes | None, headers: Headers | None) -> bool:
     """Whether a workload sent a record with just this key, value and headers."""
-    value = decode_value(data)
-    if value is None or data is None:
+    value = decode(key, data)
+    if value is None:
         return False
-    return key == encode_key(value) and list(headers or ()) == headers_for(len(data))
+    size_bytes = NO_VALUE if data is None else len(data)
+    return key == encode_key(value) and list(headers or ()) == headers_for(size_bytes)

@@ -239,7 +239,8 @@ class Reassignments:
         self._forget_in_zk(lambda t, replicas: t == tp and replicas == completed.replicas)
         context.partitions_being_reassigned.discard(tp)
         parts.send_update_metadata(context.live_or_shutting_down_broker_ids, [tp])
-        parts.deletions.resume_for([tp.topic])
+        if self._rules.goes_on_after_moves():
+            parts.deletions.resume_for([tp.topic])
 
     def _update_current(self, tp: TopicPartition, assignment: ReplicaAssignment) -> None:
         context = self._parts.context

@@ -360,6 +360,18 @@ def goes_on_for_who_comes() -> bool:
     return True
 
 
+def goes_on_after_moves() -> bool:
+    """A deletion goes on when a move is over that it waited for
+    (KafkaController.onPartitionReassignment, TopicDeletionManager.resumeDeletionForTopics)."""
+    return True
+
+
+def keeps_who_came_back() -> bool:
+    """The new id of a member that came back in its own name is in the log before the member is told
+    (KAFKA-10284, GroupCoordinator.updateStaticMemberAndRebalance)."""
+    return True
+
+
 def asks_again_who_has_not_heard() -> bool:
     """A leader that has not heard of its leader epoch yet will: its follower asks it again
     (KIP-320, UNKNOWN_LEADER_EPOCH)."""
@@ -504,6 +516,8 @@ class Rules:
     forgets_with_topics: Callable[[], bool] = forgets_with_topics
     goes_on_with_deletions: Callable[[], bool] = goes_on_with_deletions
     goes_on_for_who_comes: Callable[[], bool] = goes_on_for_who_comes
+    goes_on_after_moves: Callable[[], bool] = goes_on_after_moves
+    keeps_who_came_back: Callable[[], bool] = keeps_who_came_back
     asks_again_who_has_not_heard: Callable[[], bool] = asks_again_who_has_not_heard
     loaded_generation: Callable[[int], int] = loaded_generation
     next_generation: Callable[[int, bool], int] = next_generation

@@ -198,7 +198,10 @@ class Membership:
                     result = group.joined(member_id)._replace(leader=leader, members=())
                 group.answer_join(member, result)
 
-        self._defer_store(group, assignment, stored)
+        if self._rules.keeps_who_came_back():
+            self._defer_store(group, assignment, stored)
+        else:
+            self._lock.defer(lambda: stored(Errors.NONE))
 
     # ---- rebalancing -----------------------------------------------------------------------------
 

@@ -64,6 +64,10 @@ def _yes() -> bool:
     return True
 
 
+def _who_has_the_watermark_may_join(end: int, high_watermark: int, _epoch_start: int) -> bool:
+    return end >= high_watermark
+
+
 def _nobody_may_join(_follower_end: int, _high_watermark: int, _epoch_start: int) -> bool:
     return False
 
@@ -137,11 +141,20 @@ COMMITS: Final = (
     Mutant(
         name="no-isr-check",
         says="a follower that lags joins the ISR and may then be elected",
-        stands_for="KAFKA-7128: a follower joins below the start of the leader epoch",
+        stands_for="KIP-497: who joins the in-sync set has caught up (Partition.isFollowerInSync)",
         scenario="returning-follower",
         found_by="truncation-loss",
         rule="acked-all-lost",
         breaks={"may_join_isr": _anyone_may_join},
+    ),
+    Mutant(
+        name="join-below-the-epoch",
+        says="who has reached a new leader's high watermark is in sync, whatever lies above that",
+        stands_for="KAFKA-7128: a follower joins below the start of the leader epoch",
+        scenario="last-in-sync",
+        found_by="truncation-loss",
+        rule="acked-all-lost",
+        breaks={"may_join_isr": _who_has_the_watermark_may_join},
     ),
     Mutant(
         name="serve-above-high-watermark",

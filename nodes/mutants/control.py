@@ -358,6 +358,15 @@ CONTROL: Final = (
         breaks={"goes_on_for_who_comes": no},
     ),
     Mutant(
+        name="halt-deletions-for-good",
+        says="a deletion that waits for the end of a move does not go on then",
+        stands_for="KAFKA-2937: topics that are marked for deletion and never go",
+        scenario="reassignment",
+        found_by="recovery",
+        rule="never-ended",
+        breaks={"goes_on_after_moves": no},
+    ),
+    Mutant(
         name="give-up-on-who-has-not-heard",
         says="a follower follows no more whom it asks before that one has heard that it leads",
         stands_for="KIP-320: UNKNOWN_LEADER_EPOCH passes, and is a reason to ask again",

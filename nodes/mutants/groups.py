@@ -132,6 +132,15 @@ GROUPS: Final = (
         breaks={"forgets_at_resignation": no},
     ),
     Mutant(
+        name="forget-who-came-back",
+        says="that a static member came back under a new id is known to its coordinator alone",
+        stands_for="KAFKA-10284: a static member is fenced by the next coordinator",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="member-fenced",
+        breaks={"keeps_who_came_back": no},
+    ),
+    Mutant(
         name="keep-who-leaves",
         says="a member that leaves in order is told that it did, and stays until its session ends",
         stands_for="KIP-62: who leaves says so, and the others need not wait for its session's end",

@@ -91,6 +91,37 @@ def test_without_a_successor_who_is_away_comes_back(
     assert under_test.took_hold is None
 
 
+@pytest.mark.parametrize("halts", [True, False])
+def test_a_deletion_waits_for_the_end_of_a_move(ctx: Any, entry: Any, halts: bool) -> None:
+    delete, remove, begin = (
+        getattr(ctx.cluster, name) for name in ("delete_topic", "remove_toxic", "begin_reassign")
+    )
+    deleted: list[str] = []
+
+    def moving(assignment: Any) -> None:
+        begin(assignment)
+        ((key, replicas),) = assignment.items()
+        state = ctx.cluster.states[key]
+        both = tuple(dict.fromkeys([*replicas, *state.replicas]))
+        ctx.cluster.states[key] = replace(state, replicas=both)
+
+    def let_go(*which: Any, **how: Any) -> None:
+        remove(*which, **how)
+        for topic in deleted:
+            delete(topic)
+
+    ctx.cluster.begin_reassign, ctx.cluster.remove_toxic = moving, let_go
+    if halts:
+        ctx.cluster.delete_topic = deleted.append
+    under_test = build(entry("delete-topic-moving", partitions=1, replicas=2, halted_ms=1))
+    under_test.inject(ctx)
+    (began,) = (call[1] for call in ctx.cluster.calls if call[0] == "begin_reassign")
+    assert began == {(under_test.topic, 0): [1, 3]}
+    assert (under_test.took_hold, under_test.detail["gone_meanwhile"]) == (True, not halts)
+    assert not ctx.view.partitions(under_test.topic)
+    assert not ctx.cluster.toxics
+
+
 def test_a_topic_is_made_again_with_the_replicas_that_it_had(ctx: Any, entry: Any) -> None:
     under_test = build(entry("recreate-topic", topic="t", apart_ms=1))
     under_test.inject(ctx)

@@ -122,7 +122,7 @@ def test_what_a_system_lacks_is_left_out_with_the_reason() -> None:
 WITHOUT_DEFAULTS = (
     *("toxic", "frames", "lagged-kill", "unanswered-kill", "lagging-follower", "isr-lag"),
     *("double-failover", "outdated-expansion", "diverging-fetch"),
-    *("last-standing", "last-in-sync", "late-epoch-answer"),
+    *("last-standing", "last-in-sync", "late-epoch-answer", "behind-the-epoch"),
     *("reassign-called-off", "moved-while-asking"),
     *("empty-epoch", "forgotten-expansion", "outlived-answer", "broker-config"),
     *("recreate-topic", "stopped-ahead", "unready-preferred", "joint-death"),

@@ -45,6 +45,7 @@ Violations:
 - ``read-position-lost``: of a member, in a topic that it reads (`read_positions`);
 - ``members-untold``: of a stable group, of what its members read (`described_members`);
 - ``member-refused``: of members within their time, whatever they ask for (`refused_members`);
+- ``member-fenced``: of a member that came back in its own name (`fenced_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
 - ``generation-not-raised``: of the generation that they are of then (`later_generations`);
 - ``protocol-otherwise``: of what their group goes by (`chosen_protocols`);
@@ -84,6 +85,7 @@ from checkers.promises.groups.chosen_protocols import CHOSEN, chosen_protocols
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.denying import SERVED, denying
 from checkers.promises.groups.described_members import DESCRIBED, described_members
+from checkers.promises.groups.fenced_members import fenced_members
 from checkers.promises.groups.invented_positions import TOLD_ALONE, invented_positions
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
@@ -167,6 +169,7 @@ def check(history: History) -> Outcome:
         *absent_members(history, outcome),
         *known_members(history, outcome),
         *refused_members(history, outcome),
+        *fenced_members(history, outcome),
         *told_members(history, outcome),
         *later_generations(history, outcome),
         *described_members(history, outcome),
@@ -243,6 +246,7 @@ PROMISE: Final = Promise(
         "read-position-lost": "A position in what its member reads stays as long as that does.",
         "members-untold": "Who asks of a stable group is told of its members.",
         "member-refused": "Who was let in may do what members do until its time is over.",
+        "member-fenced": "Who comes back in its own name is known by its new id.",
         "put-out-too-soon": "A member may be silent until its time is over.",
         "rebalance-untold": "Who is in a group that others join or leave is told so.",
         "generation-not-raised": "A group that comes together anew is of a later generation.",
@@ -302,6 +306,7 @@ PROMISE: Final = Promise(
     blind=(
         "records given twice by turns of less than three commits",
         "a rebalance that a member is told of without a cause, and that comes to an end",
+        "who comes back in its own name and is fenced before anything is kept for it",
         "what a member is told of its membership as it joins, or after somebody else began to join",
         "a partition that two members were given at once, and read, before all is calm, or while "
         "one of them does not poll: only commits are fenced",

@@ -19,7 +19,8 @@ Violations, with dual planes:
 - ``waits-behind-data``: under a flood, requests to a broker's control plane took as long as those
   to its data plane (`behind_data`);
 - ``plane-metric-otherwise``: under a flood, what KIP-291's metrics say of a plane is not what was
-  asked of that plane (`metrics`); with any planes.
+  asked of that plane (`metrics`); with any planes;
+- ``queue-overfull``: and more requests wait in a queue than it has places.
 With any other planes: ``control-plane-unasked``, a request was handled by a control plane, or
 counted by one.
 
@@ -421,6 +422,7 @@ PROMISE: Final = Promise(
         "control-plane-unasked": "Where no control plane was asked for, there is none.",
         "past-its-listener": "While planes are introduced each controller uses its own listener.",
         "plane-metric-otherwise": "Metrics of a plane tell what was asked of that plane.",
+        "queue-overfull": "No more requests wait in a plane's queue than it has places.",
         "waits-behind-data": "Requests to a control plane do not wait for those to the data plane.",
     },
     evidence={
@@ -441,8 +443,8 @@ PROMISE: Final = Promise(
         "while a link is down it says that it sends, and is connected to nobody",
         "how soon a control plane answers, where nobody floods the data plane beside it",
         "metrics of planes where no flood fills the queue; of systems other than the bundled one",
-        "how many places a control plane's queue has: no more than one request waits for each "
-        "connection, and there are few",
+        "whether a control plane's queue has fewer than 20 places: no more than one request waits "
+        "for each connection, and there are few",
         "systems whose controller's requests nobody records (KRaft)",
     ),
     timed=frozenset({"waits-behind-data", "plane-metric-otherwise"}),

@@ -21,6 +21,10 @@ follows from what the harness itself asked of the broker, on the one plane and n
 Where there is to be no control plane, nothing is told of its queue or its handler.
 
 - ``plane-metric-otherwise``: a metric says something else.
+- ``queue-overfull``: more requests wait in the queue of a plane than it has places
+  (RequestQueueSize above ``queued.max.requests``, or the control plane's above `CONTROL_PLACES`).
+  Whoever floods then fills a broker's memory, and no processor is kept from reading
+  (RequestChannel's ArrayBlockingQueue). That is no matter of time.
 
 Half of a bound is left to the machine (`SLACK`): a thread that is awake and waits for a core counts
 as busy. Not judged: a flood that was broken off, or beside which something else was done to the
@@ -47,6 +51,10 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RULE: Final = "plane-metric-otherwise"
+OVERFULL: Final = "queue-overfull"
+_PLACES: Final = "queued.max.requests"
+CONTROL_PLACES: Final = 20
+"""SocketServer.ControlPlaneRequestChannelQueueSize."""
 TOLD: Final = "metrics of planes beside a flood"
 SLACK: Final = 0.5
 _QUEUED: Final = 0.1
@@ -117,6 +125,9 @@ def plane_metrics(
             continue
         if planes.get(flood.arm) not in ("dual", None):
             yield from _no_control_plane(flood, told)
+        configured = history.run.brokers.get(_PLACES)
+        for mbean, words in _overfull(int(configured) if configured else flood.queue_places, told):
+            yield _finding(flood, mbean, words, OVERFULL)
         if (
             flood.queue_places is None
             or key in broken
@@ -180,6 +191,14 @@ def _asked(history: History) -> dict[Place, list[Asked]]:
 
 Said = Iterator[tuple[str, str]]
 """(MBean without its type, what is wrong)."""
+
+
+def _overfull(places_of_data: int | None, told: list[Told]) -> Said:
+    for plane, places in (("", places_of_data), ("ControlPlane", CONTROL_PLACES)):
+        name = f"name={plane}RequestQueueSize"
+        longest = max((one.of(name) or 0 for one in told), default=0)
+        if places is not None and longest > places:
+            yield name, f"{longest:.0f}, and that queue has {places} places"
 
 
 def _data(flood: Flood, told: list[Told]) -> Said:
@@ -317,10 +336,10 @@ def _covered(asked: list[Asked], from_t: int, to_t: int) -> int:
     return total
 
 
-def _finding(flood: Flood, mbean: str, words: str) -> Finding:
+def _finding(flood: Flood, mbean: str, words: str, rule: str = RULE) -> Finding:
     name = mbean.removeprefix("name=")
     return Finding(
-        RULE,
+        rule,
         f"node {flood.node}'s metric {name} says, while {flood.fault} lies on its data plane: "
         f"{words}",
         flood.arm,

@@ -8,7 +8,7 @@ get nothing of what they could have had; and without leader epochs it would cut 
 
 - ``high-watermark-forgotten``: the first role of a life begins with a high watermark of 0, though
   there are records, and in a life before that the broker had known a higher one, which was written
-  down: it was stopped in order afterwards, or ran on for three times those 5 s.
+  down: it was stopped in order afterwards, or ran on for three times that interval.
 
 Known is what it told as it took up a role; and that something is committed knows whoever has a
 record that was sent after another one had been acknowledged with acks=all by the same leader, in
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 RULE: Final = "high-watermark-forgotten"
 BEGUN: Final = "high watermarks with which brokers began anew"
-_WRITTEN_NS: Final = 15_000_000_000
+_INTERVAL: Final = "replica.high.watermark.checkpoint.interval.ms"
+_INTERVAL_MS: Final = 5_000
+_INTERVALS: Final = 3
+"""So many of these a life lasts in which it has surely been written down."""
 _HEARD_NS: Final = 1_000_000_000
 """So long after an election the leader of before may still acknowledge."""
 _ENDS: Final = {"stopped": True, "kill": False, "exited": False}
@@ -60,13 +63,15 @@ class _Anew:
     before: Row
     ended_t: int
     in_order: bool
+    writes_ns: int
+    """How long after what it told that is surely written down."""
 
     @property
     def is_told(self) -> bool:
         """Whether what was told then was written down."""
         lasted_ns = self.ended_t - self.before["t"]
         return bool(self.before["high_watermark"] > 0) and (
-            self.in_order or lasted_ns >= _WRITTEN_NS
+            self.in_order or lasted_ns >= self.writes_ns
         )
 
     @property
@@ -93,6 +98,8 @@ def forgotten(history: History, outcome: Outcome) -> Iterator[Found]:
 
 def _begun(history: History) -> Iterator[_Anew]:
     ends = _ends(history)
+    interval_ms = int(history.run.brokers.get(_INTERVAL, _INTERVAL_MS))
+    writes_ns = _INTERVALS * interval_ms * 1_000_000
     told: dict[tuple[Key, int], list[tuple[str, Row]]] = {}
     for kind in ("leader_change", "truncation", "replica_stop"):
         for each in history.rows(kind):
@@ -110,7 +117,7 @@ def _begun(history: History) -> Iterator[_Anew]:
                 begins, boot = row["boot"] != boot, row["boot"]
                 if begins and before is not None and row["log_end_offset"] > 0:
                     for ended in _ended(before, row, ends.get((*key[:2], node), ())):
-                        yield _Anew(key, row, before, *ended)
+                        yield _Anew(key, row, before, *ended, writes_ns)
                 if before is None or begins or before["high_watermark"] <= 0:
                     before = row
 

@@ -324,3 +324,36 @@ def test_the_newest_record(story: Any, case: str) -> Asks:
     told, more, lawful = NEWEST_TOLD[case]
     outcome = yield with_records(story, told, **more)
     assert dict(outcome.counts) == ({} if lawful else {"newest-otherwise": 1})
+
+
+@pytest.mark.parametrize(
+    ("api", "told", "truth", "known", "rule"),
+    [
+        ("Metadata by version", "the same", "the same", True, None),
+        ("Metadata by version", "topics t: None", "the same", True, "versions-disagree"),
+        ("Metadata by version", "topics t: None", "the same", False, None),
+        ("CreateTopics asked for", "3 partitions", "3 partitions", True, None),
+        ("CreateTopics asked for", "4 partitions", "3 partitions", True, "operation-otherwise"),
+    ],
+)
+@judging(check)
+def test_what_one_broker_says_in_two_ways_or_was_asked_for(
+    story: Any, api: str, told: str, truth: str, known: bool, rule: str | None
+) -> Asks:
+    """Of one broker alone: another need not say so."""
+    sound(story, {})
+    tell(story, 1, (api, "all topics", "version 0"), told, truth=truth, known=known)
+    tell(story, 2, (api, "all topics", "version 0"), truth, truth=truth, known=known)
+    outcome = yield story
+    assert outcome.counts == ({rule: 1} if rule else {})
+    assert not outcome.unknowns
+
+
+@judging(check)
+def test_who_was_asked_in_all_versions_has_described_nothing(story: Any) -> Asks:
+    sound(story, {})
+    story.add("log_end", 90_000, node=3, log_start_offset=0, log_end_offset=40, is_leader=False)
+    same = "the same"
+    tell(story, 3, ("Fetch by version", "t", "version 4"), same, truth=same, known=True)
+    outcome = yield story
+    assert outcome.unknowns == [f"{story.arm}, trial 0: nobody tells what node 3 describes"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from checkers.promises.planes import check
 from checkers.promises.planes.metrics import TOLD
 from tests.checkers.conftest import ARM, Story, judged_together
@@ -134,6 +136,29 @@ def test_a_planes_metrics_tell_what_was_asked_of_it(spark: Any) -> None:
     assert any(
         "controller's own" in why for why in check(told(controller=2).history(spark)).not_judged
     )
+
+
+def test_no_queue_holds_more_than_it_has_places(spark: Any) -> None:
+    data, control = "nameRequestQueueSize", "nameControlPlaneRequestQueue"
+    stories = {
+        "full": told(**{data: 500, control: 20}),
+        "overfull": told(**{data: 501}),
+        "a short flood": told(until=11_000, **{data: 637}),
+        "of the control plane": told(**{control: 21}),
+    }
+    found = judged_together(spark, check, stories)
+    assert {name for name, (rules, _) in found.items() if rules.get("queue-overfull")} == {
+        *("overfull", "a short flood", "of the control plane"),
+    }
+
+
+@pytest.mark.parametrize(("places", "size", "overfull"), [(1000, 501, 0), (20, 499, 1)])
+def test_a_queue_has_as_many_places_as_it_was_given(
+    spark: Any, places: int, size: int, overfull: int
+) -> None:
+    story = told(nameRequestQueueSize=size)
+    story.run["settings"] = {"overrides": {"queued.max.requests": str(places)}}
+    assert check(story.history(spark)).counts.get("queue-overfull", 0) == overfull
 
 
 def test_a_number_that_comes_again_is_of_another_connection(spark: Any) -> None:

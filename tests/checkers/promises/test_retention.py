@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.retention import LOGS, TAKEN, check
+from checkers.promises.retention import LOGS, ROLLED, TAKEN, check
 from tests.checkers.conftest import ARM, Story
 from tests.checkers.together import Asks, judging
 
@@ -114,3 +114,45 @@ def test_of_nothing_that_expires_there_is_nothing_to_judge() -> Asks:
 def test_who_began_a_moment_ago_is_said_to_be_unjudged() -> Asks:
     outcome = yield log(FULL, began=60_000)
     assert any("began shortly before" in why for why in outcome.not_judged)
+
+
+DATED = {"segment.ms": "1000", "message.timestamp.type": "LogAppendTime"}
+
+
+def rolled(
+    spans_ms: int, configs: dict[str, str] = DATED, *, alone_from: int = 100, leads: bool = True
+) -> Story:
+    """A log of two segments, at 100 and 110; the second has records of that long a time. Its leader
+    has written what begins at ``alone_from`` in its last leader epoch."""
+    epochs = [
+        {"leader_epoch": 3, "first_offset": 100, "last_offset": alone_from - 1},
+        {"leader_epoch": 4, "first_offset": alone_from, "last_offset": 119},
+    ]
+    kept = segments(500, 500)
+    kept[1]["newest_ms"] = 80_000 + spans_ms
+    story = log(kept, configs, leads=leads, epochs=epochs)
+    for offset, ms in ((100, 79_500), (110, 80_000)):
+        own = {"offset": offset, "value": offset, "append_time_ms": ms, "leader_epoch": 4}
+        story.add("log_read", 90_000, node=1, **own)
+    return story
+
+
+SEGMENTS: dict[str, tuple[Story, bool]] = {
+    "longer than it may be": (rolled(2_500), True),
+    "as long as it may be": (rolled(1_000), False),
+    "a little longer, by another clock": (rolled(1_900), False),
+    "begun by a leader of before": (rolled(9_000, alone_from=111), False),
+    "of who does not lead": (rolled(9_000, leads=False), False),
+    "dated by those who sent them": (rolled(9_000, {"segment.ms": "1000"}), False),
+    "as old as may be": (rolled(9_000, {"message.timestamp.type": "LogAppendTime"}), False),
+    "with jitter": (rolled(9_000, {**DATED, "segment.jitter.ms": "9000"}), False),
+}
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+@judging(check)
+def test_how_old_a_segment_grows(name: str) -> Asks:
+    story, late = SEGMENTS[name]
+    outcome = yield story
+    assert bool(outcome.counts.get("rolled-too-late")) == late
+    assert bool(outcome.evidence[ARM, 0, ROLLED]) == name.startswith(("longer", "as long", "a lit"))

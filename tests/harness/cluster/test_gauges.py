@@ -51,6 +51,25 @@ def of(view: Any, node: int, min_isr: int = 1) -> dict[str, int]:
 LAGGING = (state(0, 1, (1,)), state(1, 1, (1, 2)), state(2, 3, (1, 2, 3)))
 
 
+@pytest.mark.parametrize(("isr", "missing"), [((1, 2), 0), ((1,), 1)])
+def test_who_is_yet_to_come_is_not_missed(isr: tuple[int, ...], missing: int) -> None:
+    """While a move is held; else who is what changes step by step."""
+    topics = [SimpleNamespace(name="t", adding={1: (3,), 2: ()})]
+    moved = view(
+        *(state(1, 1, isr), state(2, 3, (1, 2, 3))),
+        topics=lambda: topics,
+        pending=lambda: [("reassignment", "t")],
+    )
+    held = {name.rpartition("=")[2]: n for name, n in truth(moved, 1, 1, moves_held=True)}
+    assert held == {
+        **{"ActiveControllerCount": 0, "ReassigningPartitions": 1},
+        "UnderReplicatedPartitions": missing,
+    }
+    assert not of(moved, 1)
+    moved.pending = lambda: [("reassignment", "t"), ("deletion", "u")]
+    assert [*truth(moved, 1, 1, moves_held=True)] == [*truth(moved, 1, 1)]
+
+
 def test_a_leader_counts_whose_replicas_lag() -> None:
     assert of(view(*LAGGING), 1) == {
         "PartitionCount": 3,

@@ -36,6 +36,8 @@ from harness.workload.roles import role
 from harness.workload.told import told
 from harness.workload.values import (
     MIN_BYTES,
+    NO_VALUE,
+    decode,
     decode_value,
     encode_key,
     encode_value,
@@ -299,9 +301,19 @@ def test_values_come_back(value: int, size: int) -> None:
     assert is_whole(encode_key(value), data, headers_for(size))
 
 
-@pytest.mark.parametrize("data", [None, b"", b"short", b"12345678x"])
-def test_foreign_records_have_no_value(data: bytes | None) -> None:
-    assert decode_value(data) is None
+def test_who_has_no_value_is_told_by_its_key() -> None:
+    key = encode_key(7)
+    assert encode_value(7, NO_VALUE) is None
+    assert decode(key, None) == 7
+    assert is_whole(key, None, headers_for(NO_VALUE))
+    assert not is_whole(key, None, headers_for(8))
+    assert not is_whole(key, encode_value(7, 8), headers_for(NO_VALUE))
+    assert decode(None, None) is decode(b"short", None) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"short", b"12345678x"])
+def test_foreign_records_have_no_value(data: bytes) -> None:
+    assert decode_value(data) is decode(encode_key(7), data) is None
     assert not is_whole(encode_key(7), data, headers_for(8))
 
 

@@ -13,6 +13,7 @@ from nodes.core.types import TopicPartition
 from nodes.mutants import rules_with
 from nodes.wire.apis import ApiKey
 from tests.nodes.controller.test_controller import started
+from tests.nodes.controller.test_topics import alter_request
 
 T0 = TopicPartition("t", 0)
 
@@ -114,6 +115,27 @@ def test_what_becomes_of_a_deletion_that_waits_for_who_comes_back(world, wait_un
     if not names:
         wait_until(lambda: not world.admin.topic_exists("t"))
         return
+    world.create_topic("another", (2, 3))
+    wait_until(lambda: world.state(TopicPartition("another", 0)))
+    assert world.admin.topic_exists("t")
+
+
+@pytest.mark.parametrize("names", [(), ("halt-deletions-for-good",)])
+def test_what_becomes_of_a_deletion_that_waits_for_a_move(world, wait_until, ask, names):
+    node, brokers = started(world, 2, 3, rules=rules_with(names))
+    wait_until(lambda: node.controller.is_active)
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0))
+    assert ask(node.controller.alter_reassignments, {T0: [1, 3]})[1][T0].error == Errors.NONE
+    world.admin.create_delete_topic_path("t")
+    wait_until(lambda: "t" in node.controller._context.topics_ineligible_for_deletion)
+    assert world.admin.topic_exists("t")
+    request = alter_request(world, 2, T0, [2, 3, 1], leader_epoch=1, partition_epoch=1)
+    assert ask(node.controller.alter_partitions, request)["error_code"] == 0
+    if not names:
+        wait_until(lambda: not world.admin.topic_exists("t"))
+        return
+    wait_until(lambda: any(s.delete_partition for s in brokers[2].stops(T0)))
     world.create_topic("another", (2, 3))
     wait_until(lambda: world.state(TopicPartition("another", 0)))
     assert world.admin.topic_exists("t")

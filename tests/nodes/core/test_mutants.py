@@ -89,6 +89,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("measure-the-other-plane", "measures_own_plane"),
         ("miss-what-changed-meanwhile", "looks_for_what_it_missed"),
         ("keep-what-is-old", "lets_go_of_the_old"),
+        ("halt-deletions-for-good", "goes_on_after_moves"),
+        ("forget-who-came-back", "keeps_who_came_back"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -292,6 +294,9 @@ def test_acknowledgements_and_membership() -> None:
     assert deposed == ACKNOWLEDGED
     assert RULES.may_join_isr(5, 5, 5)
     assert not rules_with(["never-expand-isr"]).may_join_isr(5, 5, 5)
+    below = rules_with(["join-below-the-epoch"]).may_join_isr
+    assert [below(5, 5, 9), below(4, 5, 5)] == [True, False]
+    assert not RULES.may_join_isr(5, 5, 9)
     assert RULES.skipped_offsets() == 0
     assert rules_with(["skip-an-offset"]).skipped_offsets() == 1
 

@@ -174,3 +174,18 @@ def test_how_long_who_has_to_join_anew_is_waited_for(
     coordinator.timer.schedule(0, looked.set)  # after all that is due
     assert looked.wait(60)
     assert waiting.is_done is bool(names)
+
+
+@pytest.mark.parametrize(("names", "error"), [((), 0), (("forget-who-came-back",), 82)])
+def test_who_came_back_in_its_own_name(
+    names: tuple[str, ...], error: int, make_coordinator: Any, client_of: Any, replicas: Any
+) -> None:
+    replicas.rules = rules_with(names)
+    static = client_of(make_coordinator(), instance_id="i")
+    static.join()
+    static.sync()
+    static.member_id = ""
+    assert static.join().error == 0
+    assert static.heartbeat() == 0
+    static.coordinator = make_coordinator()
+    assert static.heartbeat() == error

@@ -176,3 +176,13 @@ def test_what_was_looked_at(spark: Any) -> None:
     outcome, story = Outcome(), stopped()
     assert not list(forgotten(story.history(spark), outcome))
     assert outcome.evidence[ARM, 0, BEGUN] == 1
+
+
+@pytest.mark.parametrize(("interval_ms", "forgets"), [(5_000, 1), (300_000, 0)])
+def test_it_is_written_down_as_often_as_brokers_are_set_to(
+    spark: Any, interval_ms: int, forgets: int
+) -> None:
+    story, setting = stopped(), "replica.high.watermark.checkpoint.interval.ms"
+    killed(story, 20_000)
+    story.run["expectations"] = {"overrides": {setting: str(interval_ms)}}
+    assert len(list(forgotten(story.history(spark), Outcome()))) == forgets

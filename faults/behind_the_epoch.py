@@ -1,0 +1,114 @@
+"""``behind-the-epoch``: a leader that forgot how far all had come is asked by who lacks some of it.
+
+    a follower dies, and the others go on: acks=all is acknowledged without it
+    the leader's answers are thrown away, and it drops the other follower, too
+    who was away is back, asks, and gets nothing
+    the leader dies, and comes back: nobody else was in sync
+
+It leads anew, and its high watermark is the one that it wrote down long ago, below where the one
+that was away ends: with fewer than min.insync.replicas in sync it cannot rise. So who asks from
+there has reached the high watermark, and lacks what was acknowledged. It may be taken into the
+in-sync set only when it has all that lies below the start of the leader epoch (KAFKA-7128,
+Partition.isFollowerInSync).
+
+    the leader dies again
+
+Nobody may lead now, before it is back. Were the one that was away in sync, it would lead, and the
+other follower would cut what was acknowledged.
+
+Where a leader that is alone commits by itself (before KIP-966) its high watermark would not lag.
+Needs a partition of three replicas with min.insync.replicas=2 (one that is not the controller is
+made to lead it), and brokers that write down their high watermarks seldom.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from faults.observing import await_full_isr, log_end
+from faults.params import Params
+from faults.protocol import Capability, Context, FaultFailed, Link, PartitionState
+from faults.staged import Staged
+
+_CHECKPOINT: Final = "replication-offset-checkpoint"
+
+
+class BehindTheEpoch(Staged):
+    """Parameters: partition ("t-0"); records: by how many the one that was away must be behind;
+    in_sync_ms: how long to wait for a full in-sync set first; asked_ms: how long the leader that is
+    back lives, and is asked; alone_ms: how long to look at what comes of its death.
+
+    Took hold: it had died with more than the one that was away, which had no less than the leader's
+    high watermark, as written down.
+    """
+
+    name = "behind-the-epoch"
+    needs = frozenset(
+        {
+            *(Capability.KILL, Capability.LINKS, Capability.LOG_FILES),
+            *(Capability.ELECT_LEADERS, Capability.ZOOKEEPER, Capability.STRICT_MIN_ISR),
+        }
+    )
+
+    def read(self, params: Params) -> None:
+        self.records = params.integer("records", 10, low=1)
+        self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
+        self.asked_ms = params.integer("asked_ms", 2_500)
+        self.alone_ms = params.integer("alone_ms", 1_500)
+
+    def apply(self, ctx: Context) -> None:
+        full = await_full_isr(ctx, *self.partition, timeout_ms=self.in_sync_ms, least=3)
+        leader, away = self._in_line(ctx, full)
+        self.nodes = [leader, away]
+        self.detail |= {"leader": leader, "away": away}
+        self.kill(ctx, away)
+        self.wait(ctx, f"{away} is out of sync", lambda: away not in self.state(ctx).isr)
+        self.wait(ctx, "it is behind", lambda: self._behind(ctx, leader, away) >= self.records)
+        self.hold_answers(ctx, leader, Link.INTER_BROKER)
+        self.start(ctx, away)
+        self.wait(ctx, "the leader is alone", lambda: self.state(ctx).isr == (leader,))
+        self.kill(ctx, leader)
+        written = self._written_down(ctx, leader)
+        # What was asked of it before waits for an answer still: it is to be asked anew.
+        self.let_answers(ctx, leader, Link.INTER_BROKER)
+        self.hold_answers(ctx, leader, Link.INTER_BROKER)
+        self.start(ctx, leader)
+        self.wait(ctx, "it leads again", lambda: self.state(ctx).leader == leader)
+        ctx.sleep(self.asked_ms / 1000)
+        self.detail["in_sync"] = list(self.state(ctx).isr)
+        self.kill(ctx, leader)
+        behind = self._behind(ctx, leader, away)
+        ctx.sleep(self.alone_ms / 1000)
+        self.detail |= {"behind": behind, "written_down": written}
+        self.detail["led_by"] = self.state(ctx).leader
+        # Had somebody taken over, the one that was away may have cut its log, or written more.
+        led = self.detail["led_by"] in full.replicas
+        self.took_hold = led or (behind > 0 and written <= log_end(ctx, away, *self.partition))
+        self.let_answers(ctx, leader, Link.INTER_BROKER)
+
+    def _in_line(self, ctx: Context, full: PartitionState) -> tuple[int, int]:
+        """Who leads now, and who would next: neither is the controller, which would hear of no
+        in-sync set by its own link, or would have to be succeeded."""
+        controller = ctx.view.controller()
+        first, second, *rest = sorted(full.replicas, key=lambda node: node == controller)
+        if controller in (first, second):
+            raise FaultFailed(f"{full.topic}-{full.partition} has no three replicas")
+        if tuple(full.replicas) != (first, second, *rest):
+            ctx.admin.reassign({self.partition: [first, second, *rest]})
+        if full.leader != first:
+            ctx.admin.elect_preferred([self.partition])
+            self.wait(ctx, f"{first} leads", lambda: self.state(ctx).leader == first)
+        return first, second
+
+    def _behind(self, ctx: Context, leader: int, away: int) -> int:
+        return log_end(ctx, leader, *self.partition) - log_end(ctx, away, *self.partition)
+
+    def _written_down(self, ctx: Context, node: int) -> int:
+        """The high watermark with which it begins anew; 0 where none is written down."""
+        path = Path(ctx.nodes.log_dir(node)) / _CHECKPOINT
+        if not path.exists():
+            return 0
+        rows = (line.split() for line in path.read_text().splitlines()[2:])
+        found = {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+        return found.get(self.partition, 0)

@@ -1,0 +1,178 @@
+"""One question in all its forms: brokers that say the same, and brokers that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import pytest
+
+from harness.cluster import versions
+from harness.cluster.versions import SAME, Form, Question, compared
+from nodes.wire.apis import ApiKey, response_class
+from nodes.wire.build import build
+from nodes.wire.client import ConnectionFailed, RequestTimedOut
+
+AT = ("127.0.0.1", 1)
+ALL = Question(
+    api=ApiKey.METADATA,
+    about="all topics",
+    forms=[Form(12, {"topics": None}), Form(5, {"topics": None}), Form(0, {"topics": []})],
+)
+POSITIONS = Question(
+    api=ApiKey.OFFSET_FETCH,
+    about="positions of g",
+    forms=[
+        Form(8, {"groups": [{"group_id": "g", "topics": None}]}),
+        Form(2, {"group_id": "g", "topics": None}, ", all"),
+    ],
+    part=lambda answer: answer.groups[0] if hasattr(answer, "groups") else answer,
+    counts=lambda entry: versions._is_position_in(entry, ["t"]),
+)
+Answers = Callable[[int], Any]
+"""By version."""
+
+
+def metadata(version: int, **otherwise: Any) -> Any:
+    partition = {"partition_index": 0, "leader_id": 1, "leader_epoch": 7, "replica_nodes": [1, 2]}
+    topics = [{"name": "t", "partitions": [{**partition, "isr_nodes": [1, 2], **otherwise}]}]
+    brokers = [{"node_id": 1, "host": "a", "port": 9}]
+    fields = {"brokers": brokers, "topics": topics, "controller_id": 1}
+    return build(response_class(ApiKey.METADATA, version), **fields)
+
+
+def positions(version: int, offset: int = 3, **more: int) -> Any:
+    """``more``: of other topics."""
+    topics = [
+        {"name": name, "partitions": [{"partition_index": 0, "committed_offset": at}]}
+        for name, at in {"t": offset, **more}.items()
+    ]
+    group = {"group_id": "g", "topics": topics}
+    fields: dict[str, Any] = {"groups": [group]} if version >= 8 else {"topics": topics}
+    return build(response_class(ApiKey.OFFSET_FETCH, version), **fields)
+
+
+class Broker:
+    """Stands for a connection to it."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+
+    def __call__(self, *_: Any) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None: ...
+
+    def request(self, entity: Any) -> Any:
+        return self.answers(entity.__version__)
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, question: Question, answers: Answers
+) -> dict[str, tuple[str, bool]]:
+    monkeypatch.setattr(versions, "Connection", Broker(answers))
+    return {key: (says, known) for key, says, known in compared(question, AT)}
+
+
+def test_who_can_say_less_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = told(monkeypatch, ALL, metadata)
+    assert found == {"version 5": (SAME, True), "version 0": (SAME, True)}
+
+
+def test_what_one_version_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what version 5 has no word for it says nothing else."""
+
+    def answers(version: int) -> Any:
+        return metadata(version, leader_id=2, leader_epoch=8) if version == 5 else metadata(version)
+
+    found = told(monkeypatch, ALL, answers)
+    assert found["version 5"] == ("topics t/partitions 0/leader_id: 2, and in the newest 1", True)
+    assert found["version 0"] == (SAME, True)
+
+
+def test_what_one_version_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = build(response_class(ApiKey.METADATA, 0), brokers=[], topics=[])
+    found = told(monkeypatch, ALL, lambda version: metadata(version) if version else nothing)
+    says, known = found["version 0"]
+    assert known
+    assert says.startswith("brokers 1/host: None, and in the newest a")
+
+
+def test_what_changes_meanwhile_has_no_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaders = iter((1, 1, 1, 2))
+    found = told(monkeypatch, ALL, lambda version: metadata(version, leader_id=next(leaders)))
+    assert [known for _, known in found.values()] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("error", "known"), [(ConnectionFailed("closed"), True), (RequestTimedOut("late"), False)]
+)
+def test_a_version_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, known: bool
+) -> None:
+    def answers(version: int) -> Any:
+        if version == 5:
+            raise error
+        return metadata(version)
+
+    found = told(monkeypatch, ALL, answers)
+    assert found["version 5"][0] != SAME
+    assert found["version 5"][1] == known
+
+
+def test_who_does_not_answer_at_all_is_judged_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers(_version: int) -> Any:
+        raise ConnectionFailed("closed")
+
+    assert not told(monkeypatch, ALL, answers)
+
+
+@pytest.mark.parametrize(("old", "same"), [(3, True), (4, False), (-1, False)])
+def test_positions_of_all_and_of_each(
+    monkeypatch: pytest.MonkeyPatch, old: int, same: bool
+) -> None:
+    """Whoever is asked for all may tell of other topics, too."""
+
+    def answers(version: int) -> Any:
+        return positions(version) if version >= 8 else positions(version, old, u=9)
+
+    (says,) = (says for says, _ in told(monkeypatch, POSITIONS, answers).values())
+    assert (says == SAME) == same
+
+
+@pytest.mark.parametrize("all_live", [True, False])
+def test_the_oldest_has_no_word_for_who_is_away(all_live: bool) -> None:
+    served = {int(ApiKey.METADATA): (0, 12)}
+    asked = versions._Asked(["t"], {}, {"t": [0]}, False, all_live, True, served)
+    found = {q.about: [form.version for form in q.forms] for q in versions.questions(asked)}
+    least = 0 if all_live else 1
+    assert found == {
+        **{about: list(range(12, least - 1, -1)) for about in ("all topics", "topics")},
+        "no topic": list(range(12, 0, -1)),
+    }
+
+
+def test_an_empty_list_with_which_the_oldest_asks_for_all() -> None:
+    asked = versions._Asked([], {}, {}, False, True, True, {int(ApiKey.METADATA): (0, 1)})
+    (question, *_) = versions.questions(asked)
+    assert [form.fields["topics"] for form in question.forms] == [None, []]
+
+
+@pytest.mark.parametrize("has_controller", [True, False])
+def test_without_zookeeper_any_may_be_named_controller(
+    monkeypatch: pytest.MonkeyPatch, has_controller: bool
+) -> None:
+    served = {int(ApiKey.METADATA): (0, 12)}
+    asked = versions._Asked([], {}, {}, False, True, has_controller, served)
+    (question, *_) = versions.questions(asked)
+
+    def answers(version: int) -> Any:
+        named = 1 if version == 12 else 2
+        return build(response_class(ApiKey.METADATA, version), controller_id=named)
+
+    said = told(monkeypatch, question, answers)
+    assert (said["version 1"][0] == SAME) is not has_controller
+    assert said["version 0"][0] == SAME  # which has no word for it
