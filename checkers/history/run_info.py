@@ -48,6 +48,8 @@ class TopicFacts:
     """Whether brokers date what they append."""
     assignment: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """The replicas that it was to be made with, in their order, by partition; empty: any."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """The settings of its own that it was made with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,7 +386,8 @@ def _limit(value: Any) -> int | None:
 def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> TopicFacts:
     """Kafka's own configuration names, at the top or under ``configs``."""
     body = read.mapping(facts, name)
-    configs = {**body, **read.mapping(body.get("configs", {}), f"{name}.configs")}
+    own = read.mapping(body.get("configs", {}), f"{name}.configs")
+    configs = {**body, **own}
     unclean = str(configs.get("unclean.leader.election.enable", "false")).lower() == "true"
     try:
         min_isr = int(configs.get("min.insync.replicas", 1))
@@ -407,6 +410,7 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         retention_bytes=own_bytes,
         log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
         assignment=_assignment(read, body.get("assignment") or {}, f"{name}.assignment"),
+        configs={str(key): str(value) for key, value in own.items()},
     )
 
 

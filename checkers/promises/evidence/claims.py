@@ -1,6 +1,8 @@
 """What run.json says of a trial's topics and clients, against what rows tell of them.
 
     topics       each that was made for the trial is in ZooKeeper's own log, where that was read
+    settings     a topic's own are in the end what it was made with, by ZooKeeper, where no operator
+                 changed them: by them losses are excused
     faults       what an operator asked for while faults were played is what one of them does
     wiped        a broker whose log directory was emptied takes up its first roles with empty logs
     nodes        a client that asks brokers one by one was answered by those that are named for it,
@@ -22,6 +24,7 @@ from checkers.facts.trials import rows_of
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
+_CHANGES: Final = "ALTER_CONFIGS"
 _OF_TOPICS: Final = ("CREATE_TOPICS", "DELETE_TOPICS")
 WIPE: Final = "wipe-disk"
 Trial = tuple[str, int]
@@ -52,6 +55,31 @@ def unfounded(history: History) -> Iterator[tuple[Trial, str]]:
     for (key, process), nodes in sorted(strange.items()):
         says = f"{process}: it asked nodes {sorted(nodes)}, of which run.json does not know"
         yield key, says
+
+
+def otherwise_set(history: History) -> Iterator[tuple[Trial, str]]:
+    """By trial, in words: topics that were made otherwise than run.json says. All that a topic has
+    of its own is described with what ZooKeeper holds of it, by each broker that is asked."""
+    changed = {
+        (row["arm"], row["trial"], row["about"])
+        for row in history.rows("admin_request")
+        if row["api"] == _CHANGES
+    }
+    held: dict[tuple[str, int, str], dict[str, str]] = {}
+    for row in history.rows("described"):
+        if row["api"] == "DescribeConfigs" and row["known"] and row["error"] is None:
+            of = held.setdefault((row["arm"], row["trial"], row["name"]), {})
+            if row["truth"] is not None:
+                of[row["key"]] = row["truth"]
+    for topic, facts in sorted(history.run.topics.items()):
+        own = held.get(topic)
+        if own is None or topic in changed:
+            continue
+        for key in sorted(
+            key for key in own.keys() | facts.configs if own.get(key) != facts.configs.get(key)
+        ):
+            says = f"says {facts.configs.get(key)}" if key in facts.configs else "does not say so"
+            yield topic[:2], f"topic {topic[2]} has {key}={own.get(key)}, and run.json {says}"
 
 
 def _asks(fault: Fault, row: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from checkers.history.frames import History
-from checkers.promises.evidence.claims import not_wiped, unfounded, unplanned
+from checkers.promises.evidence.claims import not_wiped, otherwise_set, unfounded, unplanned
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
 from checkers.promises.evidence.listeners import of_both_planes, uncounted
@@ -388,6 +388,48 @@ def test_what_run_json_has_and_nobody_saw(spark: Any) -> None:
     found = unfounded(_as_trials(spark, stories))
     told = {list(CLAIMS)[key[1]]: why for key, why in found}
     assert told == {name: says for name, (_, says) in CLAIMS.items() if says}
+
+
+def described(held: dict[str, str], *, altered: bool = False) -> Story:
+    """A topic that is to be made with min.insync.replicas=2, and what ZooKeeper holds of it."""
+    story = Story()
+    topic = {"configs": {"min.insync.replicas": "2"}}
+    story.run["trials"] = [{"arm": story.arm, "topics": {"t": topic}}]
+    for key, truth in held.items():
+        about = {"api": "DescribeConfigs", "name": "t", "key": key, "told": truth}
+        story.add("described", 20_000, node=1, truth=truth, known=True, **about)
+    if altered:
+        change = {"api": "ALTER_CONFIGS", "about": "t", "node": 1, "error": 0}
+        story.add("admin_request", 5_000, invoke_t=4_900, **change)
+    return story
+
+
+SET: dict[str, tuple[Story, str]] = {
+    "as it was made": (described({"min.insync.replicas": "2"}), ""),
+    "with less": (
+        described({"min.insync.replicas": "1"}),
+        "topic t has min.insync.replicas=1, and run.json says 2",
+    ),
+    "with more of its own": (
+        described({"min.insync.replicas": "2", "retention.ms": "9"}),
+        "topic t has retention.ms=9, and run.json does not say so",
+    ),
+    "with something else": (
+        described({"cleanup.policy": "delete"}),
+        "topic t has cleanup.policy=delete, and run.json does not say so; "
+        "topic t has min.insync.replicas=None, and run.json says 2",
+    ),
+    "changed by an operator": (described({"min.insync.replicas": "1"}, altered=True), ""),
+    "not described": (described({}), ""),
+}
+
+
+def test_topics_that_were_made_otherwise(spark: Any) -> None:
+    told: dict[str, list[str]] = {}
+    for key, why in otherwise_set(_as_trials(spark, [story for story, _ in SET.values()])):
+        told.setdefault(list(SET)[key[1]], []).append(why)
+    found = {name: "; ".join(whys) for name, whys in told.items()}
+    assert found == {name: says for name, (_, says) in SET.items() if says}
 
 
 def asked(invoke_t: float, api: str = "ELECT_LEADERS", **more: Any) -> Story:
