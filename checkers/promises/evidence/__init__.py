@@ -68,7 +68,13 @@ from checkers.judging.promise import Promise
 from checkers.promises.evidence.absent import answered_by_nobody
 from checkers.promises.evidence.alike import unlike
 from checkers.promises.evidence.askers import passed_over, unasked, unpolled
-from checkers.promises.evidence.claims import not_wiped, otherwise_set, unfounded, unplanned
+from checkers.promises.evidence.claims import (
+    missent,
+    not_wiped,
+    otherwise_set,
+    unfounded,
+    unplanned,
+)
 from checkers.promises.evidence.counted import overanswered, overlapping, undercounted
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
@@ -374,7 +380,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
     *(out_of_course, overlapping, overanswered, overlooked, unplanned, not_wiped, unnumbered),
-    *(answered_by_nobody, unversed, without_roles, misanswered, otherwise_set),
+    *(answered_by_nobody, unversed, without_roles, misanswered, otherwise_set, missent),
 )
 
 PROMISE: Final = Promise(

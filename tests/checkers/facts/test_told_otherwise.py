@@ -8,7 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from checkers.history.frames import History
-from checkers.promises.evidence.claims import not_wiped, otherwise_set, unfounded, unplanned
+from checkers.promises.evidence.claims import (
+    missent,
+    not_wiped,
+    otherwise_set,
+    unfounded,
+    unplanned,
+)
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
 from checkers.promises.evidence.listeners import of_both_planes, uncounted
@@ -363,6 +369,22 @@ CLAIMS: dict[str, tuple[Story, str]] = {
         claimed(lambda s, t: t["topics"].update(u={"assignment": {"0": [1]}})),
         "run.json has a topic u, and ZooKeeper's log never made it",
     ),
+    "other replicas": (
+        claimed(lambda s, t: t["topics"]["t"]["assignment"].update({"0": [2, 1]})),
+        "run.json has a topic t with other replicas than ZooKeeper's log made it with",
+    ),
+    "a partition more": (
+        claimed(lambda s, t: t["topics"]["t"]["assignment"].update({"1": [1, 2]})),
+        "run.json has a topic t with other replicas than ZooKeeper's log made it with",
+    ),
+    "made again, with others": (
+        claimed(
+            lambda s, t: s.add(
+                "zk_write", 9, what="topic", step="created", zxid=7, replicas=[2, 1]
+            )
+        ),
+        "",
+    ),
     "a topic that was to be there already": (
         claimed(lambda s, t: t["topics"].update(u={"configs": {}})),
         "",
@@ -430,6 +452,36 @@ def test_topics_that_were_made_otherwise(spark: Any) -> None:
         told.setdefault(list(SET)[key[1]], []).append(why)
     found = {name: "; ".join(whys) for name, whys in told.items()}
     assert found == {name: says for name, (_, says) in SET.items() if says}
+
+
+def sent(delivery: str | None, producer_epoch: int | None, role: str = "producer") -> Story:
+    """A producer's two records, of which the final logs have the second."""
+    story = Story()
+    client = {"process": "p", "role": role, "acks": -1, "delivery": delivery}
+    story.run["trials"] = [{"arm": story.arm, "workloads": [client]}]
+    for value in (1, 2):
+        story.produce(10 + value, value, value)
+    at = {"topic": "t", "partition": 0, "leader_epoch": 0, "node": 1}
+    story.add("log_read", 90, offset=2, value=2, producer_epoch=producer_epoch, **at)
+    return story
+
+
+SENT: dict[str, tuple[Story, str]] = {
+    "idempotent": (sent("idempotent", 0), ""),
+    "plain": (sent("once-a-leader", -1), ""),
+    "plain, said to be idempotent": (sent("idempotent", -1), "of no idempotent producer"),
+    "idempotent, said to be plain": (sent("once-a-leader", 0), "of an idempotent producer"),
+    "nobody says": (sent(None, 0), ""),
+    "a log of before epochs were read": (sent("idempotent", None), ""),
+    "one that numbers its own batches": (sent("once", 0, "joint-producer"), ""),
+}
+
+
+def test_producers_that_send_otherwise(spark: Any) -> None:
+    found = missent(_as_trials(spark, [story for story, _ in SENT.values()]))
+    told = {list(SENT)[key[1]]: why for key, why in found}
+    assert told.keys() == {name for name, (_, says) in SENT.items() if says}
+    assert all(SENT[name][1] in why for name, why in told.items())
 
 
 def asked(invoke_t: float, api: str = "ELECT_LEADERS", **more: Any) -> Story:
