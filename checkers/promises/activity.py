@@ -17,6 +17,7 @@ the run was to have (each arm, as many rounds as were asked for):
 - a phase of the trial is missing: it ended before its time;
 - an entry of the plan was never played, could not be put in place, was seen not to take hold, was
   never healed, or was healed before its time;
+- a flood set in, and nobody tells what it did;
 - a flood set in and did not last: it died, stalled or ran thin (`checkers.facts.floods`); where
   the run says that its faults may collide (drawn at random, a flood's broker may be killed), both
   are counted only, and it takes more than half of a trial's faults failing. Even then each entry of
@@ -436,6 +437,10 @@ def _floods(history: History, outcome: Outcome) -> None:
         in_place = row["phase"] == "injected" and row["took_hold"] is not False
         if in_place and (row["fault"] or "").startswith(FLOOD) and one not in seen:
             outcome.unknown(*one[:2], f"flood {one[2]}: nobody tells on whom it lay")
+    wrote = {(row["arm"], row["trial"], row["id"]) for row in history.rows("flood")}
+    for flood in floods(history):
+        if (flood.arm, flood.trial, flood.id) not in wrote:
+            outcome.unknown(flood.arm, flood.trial, f"flood {flood.id}: nobody tells what it did")
     for flood, why in broken_off(history) if not history.run.faults_may_collide else ():
         outcome.unknowns.append(f"{flood.arm}, trial {flood.trial}: {why}")
 

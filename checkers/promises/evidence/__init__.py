@@ -72,6 +72,7 @@ from checkers.promises.evidence.claims import (
     missent,
     not_wiped,
     otherwise_set,
+    unasked_for,
     unfounded,
     unplanned,
 )
@@ -380,7 +381,15 @@ _RULES: Final[tuple[Rule, ...]] = (
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
     *(out_of_course, overlapping, overanswered, overlooked, unplanned, not_wiped, unnumbered),
-    *(answered_by_nobody, unversed, without_roles, misanswered, otherwise_set, missent),
+    *(
+        answered_by_nobody,
+        unversed,
+        without_roles,
+        misanswered,
+        otherwise_set,
+        missent,
+        unasked_for,
+    ),
 )
 
 PROMISE: Final = Promise(

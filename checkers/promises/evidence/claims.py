@@ -8,6 +8,8 @@
     wiped        a broker whose log directory was emptied takes up its first roles with empty logs
     delivery     batches of an idempotent producer bear a producer's epoch, and others' bear none:
                  who is idempotent is promised that a record lands once
+    requests     a topic that was made while faults were played is one that somebody asked for
+    partitions   a client writes to those that it was launched for, and is given of no others
     nodes        a client that asks brokers one by one was answered by those that are named for it,
                  and by no other: it would be asked for less than it did
 
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 _PRODUCER, _IDEMPOTENT = "producer", "idempotent"
 _ENDS: Final = (F.min_by, F.max_by)
 _CHANGES: Final = "ALTER_CONFIGS"
-_OF_TOPICS: Final = ("CREATE_TOPICS", "DELETE_TOPICS")
+_MAKES: Final = "CREATE_TOPICS"
+_NONE: Final = -1
+_OF_TOPICS: Final = (_MAKES, "DELETE_TOPICS")
 WIPE: Final = "wipe-disk"
 Trial = tuple[str, int]
 
@@ -56,13 +60,29 @@ def unfounded(history: History) -> Iterator[tuple[Trial, str]]:
         if one.nodes
     }
     strange: dict[tuple[Trial, str], set[int]] = {}
+    elsewhere: dict[tuple[Trial, str], set[tuple[str, int]]] = {}
+    meant = {
+        (key, one.process): one.topics
+        for key, workloads in history.run.workloads.items()
+        for one in workloads
+        if one.topics
+    }
     for each in sums(history):
+        topics = meant.get((each.key, each.process))
+        if topics is not None and each.at is not None:
+            those = topics.get(each.at[0], (_NONE,))
+            if those and each.at[1] not in those:
+                elsewhere.setdefault((each.key, each.process), set()).add(each.at)
         nodes = named.get((each.key, each.process))
         if nodes is not None and each.node is not None and each.node not in nodes:
             strange.setdefault((each.key, each.process), set()).add(each.node)
     for (key, process), nodes in sorted(strange.items()):
         says = f"{process}: it asked nodes {sorted(nodes)}, of which run.json does not know"
         yield key, says
+    for (key, process), places in sorted(elsewhere.items()):
+        topic, partition = min(places)
+        says = f"it wrote to, or was given, {len(places)} partitions that were not for it, by"
+        yield key, f"{process}: {says} run.json, the first {topic}-{partition}"
 
 
 def _made(history: History) -> dict[tuple[str, int, str], dict[int, tuple[int, ...]]]:
@@ -153,6 +173,30 @@ def unplanned(history: History) -> Iterator[tuple[Trial, str]]:
         if stray:
             says = f"{len(stray)} requests of an operator while faults were played are of no fault"
             yield key, f"{says}, the first {stray[0]['api']} {stray[0]['about']}".rstrip()
+
+
+def unasked_for(history: History) -> Iterator[tuple[Trial, str]]:
+    """By trial, in words: topics that ZooKeeper's log made while faults were played, for which
+    nobody tells of having asked. Brokers make their own topics (``__consumer_offsets``)."""
+    asked = {
+        (row["arm"], row["trial"], row["about"])
+        for row in history.rows("admin_request")
+        if row["api"] == _MAKES
+    }
+    spans = chaos(history)
+    strange: dict[Trial, set[str]] = {}
+    for row in history.rows("zk_write"):
+        key = (row["arm"], row["trial"])
+        if row["what"] != "topic" or row["step"] != "created" or key not in spans:
+            continue
+        from_t, to_t = spans[key]
+        name = row["topic"] or ""
+        during = from_t < row["t"] < to_t and not name.startswith("__")
+        if during and (*key, name) not in asked:
+            strange.setdefault(key, set()).add(name)
+    for key, names in sorted(strange.items()):
+        says = f"{len(names)} topics were made while faults were played, and nobody asked for them"
+        yield key, f"{says}, the first {min(names)}"
 
 
 def not_wiped(history: History) -> Iterator[tuple[Trial, str]]:

@@ -12,6 +12,7 @@ from checkers.promises.evidence.claims import (
     missent,
     not_wiped,
     otherwise_set,
+    unasked_for,
     unfounded,
     unplanned,
 )
@@ -19,6 +20,7 @@ from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
 from checkers.promises.evidence.listeners import of_both_planes, uncounted
 from checkers.promises.evidence.orders import unordered, unretried, unsent
+from checkers.promises.evidence.untold import untold
 from tests.checkers.conftest import MS, Story
 
 PART = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 3, "error": 0}
@@ -363,6 +365,7 @@ def claimed(edit: Callable[[Story, dict[str, Any]], Any]) -> Story:
     return story
 
 
+WRITES = {"process": "p", "role": "producer", "topics": {"t": [0]}, "acks": -1}
 CLAIMS: dict[str, tuple[Story, str]] = {
     "as it was": (claimed(lambda s, t: None), ""),
     "a topic more": (
@@ -396,6 +399,29 @@ CLAIMS: dict[str, tuple[Story, str]] = {
     ),
     "a broker that nobody asked": (  # `activity` misses its answers
         claimed(lambda s, t: t["workloads"][0].update(nodes=[1, 2, 3])),
+        "",
+    ),
+    "records for another partition": (
+        claimed(lambda s, t: (t["workloads"].append(WRITES), s.produce(20, 1, 1, partition=1))),
+        "p: it wrote to, or was given, 1 partitions that were not for it, by run.json, the first "
+        "t-1",
+    ),
+    "records for another topic": (
+        claimed(lambda s, t: (t["workloads"].append(WRITES), s.produce(20, 1, 1, topic="u"))),
+        "p: it wrote to, or was given, 1 partitions that were not for it, by run.json, the first "
+        "u-0",
+    ),
+    "records for its own": (
+        claimed(lambda s, t: (t["workloads"].append(WRITES), s.produce(20, 1, 1))),
+        "",
+    ),
+    "records for all of a topic": (
+        claimed(
+            lambda s, t: (
+                t["workloads"].append({**WRITES, "topics": {"t": []}}),
+                s.produce(20, 1, 1, partition=1),
+            )
+        ),
         "",
     ),
     "one that asks nobody by itself": (
@@ -517,6 +543,61 @@ def test_what_no_fault_asked_for(spark: Any) -> None:
     found = list(unplanned(_as_trials(spark, [story for story, _ in ASKED.values()])))
     assert [list(ASKED)[key[1]] for key, _ in found] == [n for n, (_, odd) in ASKED.items() if odd]
     assert found[0][1].endswith("are of no fault, the first ELECT_LEADERS t-0")
+
+
+def made(t: float, *about: str, topic: str = "u") -> Story:
+    """A topic that is made at ``t``; faults are played from 1 to 9 s."""
+    story = Story()
+    for at, event in ((1_000, "begin"), (9_000, "end")):
+        story.add("phase", at, name="chaos", event=event)
+    story.add("zk_write", t, what="topic", step="created", zxid=1, topic=topic, replicas=[1])
+    for name in about:
+        asked = {"node": 1, "api": "CREATE_TOPICS", "about": name, "error": 0}
+        story.add("admin_request", t + 20, invoke_t=t - 20, **asked)
+    return story
+
+
+MADE: dict[str, tuple[Story, bool]] = {
+    "asked for": (made(5_000, "u"), False),
+    "nobody asked for it": (made(5_000), True),
+    "another was asked for": (made(5_000, "v"), True),
+    "as the run is set up": (made(500), False),
+    "by brokers for themselves": (made(5_000, topic="__consumer_offsets"), False),
+}
+
+
+def test_topics_that_nobody_asked_for(spark: Any) -> None:
+    found = list(unasked_for(_as_trials(spark, [story for story, _ in MADE.values()])))
+    assert [list(MADE)[key[1]] for key, _ in found] == [n for n, (_, odd) in MADE.items() if odd]
+    assert found[0][1].endswith("nobody asked for them, the first u")
+
+
+def elected(*, tells: bool = True, died: float | None = None) -> Story:
+    """Node 1 leads something, and is the controller by ZooKeeper's log from 5 s on."""
+    story = Story()
+    role = {"node": 1, "role": "leader", "leader": 1, "leader_epoch": 0, "log_end_offset": 0}
+    story.add("leader_change", 1_000, topic="t", partition=0, **role)
+    story.add("zk_write", 5_000, what="controller", step="created", node=1, zxid=9)
+    if tells:
+        story.add("controller", 5_100, node=1, event="elected", controller_epoch=1)
+    if died is not None:
+        story.add("node_event", died, node=1, event="kill")
+    return story
+
+
+ELECTED: dict[str, tuple[Story, bool]] = {
+    "it says so": (elected(), False),
+    "it does not": (elected(tells=False), True),
+    "it died at once": (elected(tells=False, died=6_000), False),
+    "it died long after": (elected(tells=False, died=16_000), True),
+}
+
+
+def test_controllers_that_tell_of_no_election(spark: Any) -> None:
+    history = _as_trials(spark, [story for story, _ in ELECTED.values()])
+    says = "ZooKeeper's log has node 1 as the controller, which tells of no election"
+    for (arm, trial), (_, odd) in zip(history.trials, ELECTED.values(), strict=True):
+        assert (says in list(untold(history, (arm, trial)))) == odd
 
 
 def _as_trials(spark: Any, stories: list[Story]) -> History:
