@@ -50,6 +50,8 @@ class TopicFacts:
     """Whether brokers date what they append."""
     assignment: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """The replicas that it was to be made with, in their order, by partition; empty: any."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """The settings of its own that it was made with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,7 +388,8 @@ def _limit(value: Any) -> int | None:
 def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> TopicFacts:
     """Kafka's own configuration names, at the top or under ``configs``."""
     body = read.mapping(facts, name)
-    configs = {**body, **read.mapping(body.get("configs", {}), f"{name}.configs")}
+    own = read.mapping(body.get("configs", {}), f"{name}.configs")
+    configs = {**body, **own}
     unclean = str(configs.get("unclean.leader.election.enable", "false")).lower() == "true"
     try:
         min_isr = int(configs.get("min.insync.replicas", 1))
@@ -410,6 +413,7 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         segment_ms=None if "segment.jitter.ms" in configs else _limit(configs.get("segment.ms")),
         log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
         assignment=_assignment(read, body.get("assignment") or {}, f"{name}.assignment"),
+        configs={str(key): str(value) for key, value in own.items()},
     )
 
 

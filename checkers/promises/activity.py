@@ -6,7 +6,8 @@ the run was to have (each arm, as many rounds as were asked for):
 - there is no row at all, or no operation succeeded;
 - run.json asks for nothing to be judged, or for less than it names of an arm, has a trial twice, or
   does not know an arm, a trial, a client or a fault of which there are rows; or it does not say
-  what was planned and launched, or what for, what an arm is, or what a client's topic is;
+  what was planned and launched, or what for, what an arm is, or what a client's topic is, or names
+  other faults than it planned, or calls an arm what it is not;
 - a client that was launched had less than a minimum of success, each for itself: a producer on each
   of its topics (with acks=0, where nobody answers: less than a minimum was sent), a consumer on
   each of its, a reader or prober with each broker that it asks; one that asks several things in
@@ -16,6 +17,7 @@ the run was to have (each arm, as many rounds as were asked for):
 - a phase of the trial is missing: it ended before its time;
 - an entry of the plan was never played, could not be put in place, was seen not to take hold, was
   never healed, or was healed before its time;
+- a flood set in, and nobody tells what it did;
 - a flood set in and did not last: it died, stalled or ran thin (`checkers.facts.floods`); where
   the run says that its faults may collide (drawn at random, a flood's broker may be killed), both
   are counted only, and it takes more than half of a trial's faults failing. Even then each entry of
@@ -151,14 +153,24 @@ def _claimed(history: History, outcome: Outcome) -> None:
     outcome.unknowns += _not_asked(history)
 
 
+_MODES: Final = ("single", "dual", "priority")
+"""An arm is called by its system and the planes of that."""
+
+
 def _incomplete(history: History, key: Trial) -> Iterator[str]:
     """What of a trial that is told of run.json lacks."""
     run, (arm, trial) = history.run, key
     for name in ("sut", "planes"):
         if run.arms.get(arm, {}).get(name) is None:
             yield f"does not say what {arm} is: there is no {name}"
+    facts = run.arms.get(arm, {})
+    name, _, mode = arm.rpartition("-")
+    if mode in _MODES and (facts.get("sut", name), facts.get("planes", mode)) != (name, mode):
+        yield f"says that {arm} is {facts.get('sut')} with planes {facts.get('planes')}"
     if run.rounds is not None and trial >= run.rounds and not run.merged:
         yield f"knows of {run.rounds} rounds, and has this trial"
+    if key in run.played and {one.fault for one in run.planned.get(key, ())} != {*run.played[key]}:
+        yield "names other faults than its plan has"
     made = {topic for *of, topic in run.topics if tuple(of) == key} | set(run.topics_everywhere)
     for workload in run.workloads.get(key, ()):
         writes = _KIND_OF.get(workload.role) == "produce"
@@ -179,6 +191,8 @@ def _not_asked(history: History) -> Iterator[str]:
             continue  # of before it was said, or nobody said what to judge
         for name in sorted(asked - set(own) - set(silent)):
             yield f"{arm}: run.json does not say why {name} is not judged there"
+        for name in sorted(set(own) & set(silent)):
+            yield f"{arm}: run.json says that {name} is judged there, and why it is not"
         for name in sorted(set(own) - asked):
             yield f"{arm}: {name} was to be judged there, and run.json does not ask for it"
 
@@ -427,6 +441,10 @@ def _floods(history: History, outcome: Outcome) -> None:
         in_place = row["phase"] == "injected" and row["took_hold"] is not False
         if in_place and (row["fault"] or "").startswith(FLOOD) and one not in seen:
             outcome.unknown(*one[:2], f"flood {one[2]}: nobody tells on whom it lay")
+    wrote = {(row["arm"], row["trial"], row["id"]) for row in history.rows("flood")}
+    for flood in floods(history):
+        if (flood.arm, flood.trial, flood.id) not in wrote:
+            outcome.unknown(flood.arm, flood.trial, f"flood {flood.id}: nobody tells what it did")
     for flood, why in broken_off(history) if not history.run.faults_may_collide else ():
         outcome.unknowns.append(f"{flood.arm}, trial {flood.trial}: {why}")
 

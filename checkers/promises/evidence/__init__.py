@@ -21,7 +21,7 @@ in an (arm, trial) in which
   (`orders`); a broker cut a log out of course (`log_courses`);
 - what ZooKeeper's own log says of a znode is in no order in which it can have been, or is not what
   was seen of it (`znodes`, `seen_znodes`); run.json has topics that
-  nobody made, or clients that asked others than it says (`claims`); rows tell of
+  nobody made, or made otherwise, or clients that asked others than it says (`claims`); rows tell of
   partitions that nobody made (`known_topics`); one listener was
   served by both planes (`listeners`);
 - a broker counted less than it answered, or one time twice, or a flood more answers than it asked
@@ -68,7 +68,14 @@ from checkers.judging.promise import Promise
 from checkers.promises.evidence.absent import answered_by_nobody
 from checkers.promises.evidence.alike import unlike
 from checkers.promises.evidence.askers import passed_over, unasked, unpolled
-from checkers.promises.evidence.claims import not_wiped, unfounded, unplanned
+from checkers.promises.evidence.claims import (
+    missent,
+    not_wiped,
+    otherwise_set,
+    unasked_for,
+    unfounded,
+    unplanned,
+)
 from checkers.promises.evidence.counted import overanswered, overlapping, undercounted
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
@@ -374,7 +381,15 @@ _RULES: Final[tuple[Rule, ...]] = (
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
     *(out_of_course, overlapping, overanswered, overlooked, unplanned, not_wiped, unnumbered),
-    *(answered_by_nobody, unversed, without_roles, misanswered),
+    *(
+        answered_by_nobody,
+        unversed,
+        without_roles,
+        misanswered,
+        otherwise_set,
+        missent,
+        unasked_for,
+    ),
 )
 
 PROMISE: Final = Promise(
@@ -404,8 +419,8 @@ PROMISE: Final = Promise(
         "rows of a time before that of what they come after",
         "ZooKeeper's log against itself, or against what was seen of the same znodes",
         "what an operator was to ask for while faults were played, and by no fault; topics of "
-        "run.json that nobody made, and brokers asked of which it does not know; rows "
-        "about partitions that nobody made",
+        "run.json that nobody made, or made otherwise, and brokers asked of which it does not "
+        "know; rows about partitions that nobody made",
         "what a broker took up that no request ordered, or once that was handled, or showed and "
         "had not taken in; a listener that both planes served; less counted by a broker than it "
         "answered, or one time twice",
@@ -433,7 +448,8 @@ PROMISE: Final = Promise(
         "went",
         "whether a fault took hold that does not say so, and whom it names, unless it ends, pauses "
         "or floods them",
-        "what run.json says of topics' configurations and of how clients work, told so throughout",
+        "what run.json says of brokers' configurations, of the system and its release, and of how "
+        "clients work, told so throughout; of topics' where nobody described them in the end",
         "what no row of a history says, and later ones do: whom answers name as live, replicas",
         "a history that was changed in all places at once, its numbers and accounts made anew",
         "in histories of before stored rows were counted: rows of a client, or of the harness, "

@@ -3,7 +3,8 @@
 `checkers.facts.answerable` knows them by kind of row, and a `group_step` may be any request of a
 group. From Kafka's own lists (JoinGroupResponse, SyncGroupResponse, HeartbeatResponse,
 LeaveGroupResponse, OffsetCommitResponse, OffsetFetchResponse, OffsetDeleteResponse,
-DeleteGroupsResponse, DescribeGroupsResponse), of all versions.
+DeleteGroupsResponse, DescribeGroupsResponse), of the versions in which roles ask: OffsetFetch names
+no member before version 9; who joins is told of a rebalance by the answer itself, and by no error.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
 _ANY: Final = (*(-1, 0, 7, 13, 29, 31, 35, 42, 56), *(14, 15, 16, 24, 30, 89))
 """Whatever is asked of whom: no coordinator, or not this one; no such group id; not allowed."""
-_JOIN: Final = (*_ANY, 23, 25, 26, 27, 79, 81, 82)
+_JOIN: Final = (*_ANY, 23, 25, 26, 79, 81, 82)
 _BEAT: Final = (*_ANY, 22, 25, 27, 82)
 _LEAVE: Final = (*_ANY, 25, 82)
 _COMMIT: Final = (*_ANY, 3, 12, 17, 22, 25, 27, 28, 44, 69, 82, 100, 110, 113)
-_FETCH: Final = (*_ANY, 3, 25, 69, 88, 100, 113)
+_FETCH: Final = (*_ANY, 3, 69, 88, 100)
 _DESCRIBE: Final = (*_ANY, 69)
 _DELETE: Final = (*_ANY, 68, 69)
 _CLEAR: Final = (*_ANY, 3, 68, 69, 86)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 WATCHED_NS: Final = 2_000_000_000
 """So long after a write its watch tells of it, however busy the machine."""
+ELECTED_NS: Final = 5_000_000_000
+"""Who is elected says so at once; a busy machine may take a second or two."""
+_DOWN: Final = frozenset({"kill", "stop", "stopped", "exited", "pause"})
 _HEAD: Final = "log start"
 """So begins why a head is cut off."""
 Row = dict[str, Any]
@@ -35,6 +38,9 @@ def untold(history: History, key: tuple[str, int]) -> Iterator[str]:
     states = rows_of(history, "leadership", key)
     if any(r["source"] == SHOWN for r in states) and not _is_black_box(history, key[0]):
         yield "leaders are known from what brokers showed, of a system that can be asked for them"
+    written = any(r["source"] != SHOWN for r in states)
+    if written and history.run.arms.get(key[0], {}).get("leaders") == SHOWN:
+        yield "run.json says that nobody could read what was committed, and somebody did"
     if any(r["source"] == "zk" for r in states) and key not in from_log(history):
         yield "ZooKeeper's states were watched, and its own log was not read"
     yield from _unwatched(history, key, states)
@@ -59,11 +65,31 @@ def untold(history: History, key: tuple[str, int]) -> Iterator[str]:
     }
     for node in sorted(wrote - brokers(history).get(key, set())):
         yield f"nobody tells of the life of node {node}"
+    yield from _unelected(history, key)
     yield from _unconnected(history, key)
     yield from _beheaded(history, key)
     sent, answered = tellers(history, "control_send"), tellers(history, "control_response")
     for node in sorted(sent.get(key, set()) - answered.get(key, set())):
         yield f"node {node} sent control requests, and tells of no answer"
+
+
+def _unelected(history: History, key: tuple[str, int]) -> Iterator[str]:
+    """Brokers that ZooKeeper's log has as controllers, and that tell of what they lead and follow,
+    and of no election; who was ended soon after may have had no time."""
+    telling = {row["node"] for row in rows_of(history, "leader_change", key)}
+    elected = {r["node"] for r in rows_of(history, "controller", key) if r["event"] == "elected"}
+    ends = [r for r in rows_of(history, "node_event", key) if r["event"] in _DOWN]
+    silent = set()
+    for row in in_order(history):
+        if (row["arm"], row["trial"]) != key or row["what"] != "controller":
+            continue
+        node, t = row["node"], row["t"]
+        if row["step"] != "created" or node not in telling - elected:
+            continue
+        if not any(end["node"] == node and 0 <= end["t"] - t < ELECTED_NS for end in ends):
+            silent.add(node)
+    for node in sorted(silent):
+        yield f"ZooKeeper's log has node {node} as the controller, which tells of no election"
 
 
 def _unconnected(history: History, key: tuple[str, int]) -> Iterator[str]:

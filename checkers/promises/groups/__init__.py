@@ -28,7 +28,9 @@ Violations:
 - ``coordinator-superseded``, ``coordinator-untold``: once all is calm a broker names another as the
   group's coordinator than who leads the group's partition, or nobody (`coordinators`);
 - ``coordinator-denies``, ``another-coordinates``: who leads it says then that it does not
-  coordinate the group, or somebody else acts as if it did (`denying`);
+  coordinate the group, or somebody else acts as if it did (`denying`); before that, who leads it
+  all along and has answered as its coordinator, and who has not led it, or has said that it does
+  no more (`in_office`);
 - ``memberless-refused``: a group that nobody ever joined is treated as if it had members
   (`memberless`);
 - ``kept-offset-lost``, ``deleted-group-back``, ``deleted-position-back``,
@@ -86,6 +88,7 @@ from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.denying import SERVED, denying
 from checkers.promises.groups.described_members import DESCRIBED, described_members
 from checkers.promises.groups.fenced_members import fenced_members
+from checkers.promises.groups.in_office import IN_OFFICE, in_office
 from checkers.promises.groups.invented_positions import TOLD_ALONE, invented_positions
 from checkers.promises.groups.kept_groups import ASKED, EXPIRED, GONE, kept_groups
 from checkers.promises.groups.kept_offsets import BEGINNINGS, KEPT, kept_offsets
@@ -176,6 +179,7 @@ def check(history: History) -> Outcome:
         *chosen_protocols(history, outcome),
         *read_positions(history, outcome),
         *invented_positions(history, outcome),
+        *in_office(history, outcome),
     )
     for finding, n in in_courses:
         outcome.add(finding, n)
@@ -289,6 +293,7 @@ PROMISE: Final = Promise(
         GIVEN: "by the client, as it takes them up",
         STAYED: "that had something, and polled to the end",
         NAMED: "by brokers that were asked, each by itself",
+        IN_OFFICE: "that lead their partition all along, and nothing keeps from answering",
         SERVED: "of who leads their partition, and of others, by who says whom it asked",
         TOLD_ALONE: "of groups that one client does everything with",
         READ: "by themselves, of who had kept them",
@@ -307,7 +312,10 @@ PROMISE: Final = Promise(
         "records given twice by turns of less than three commits",
         "a rebalance that a member is told of without a cause, and that comes to an end",
         "who comes back in its own name and is fenced before anything is kept for it",
-        "what a member is told of its membership as it joins, or after somebody else began to join",
+        "what a member is told of its membership as it joins (a group without members may be "
+        "forgotten meanwhile), or after somebody else began to join",
+        "before all is calm: who says that it is no coordinator within seconds of becoming it, or "
+        "of a fault of its own, or who was just succeeded and acts on; whom a broker names then",
         "a partition that two members were given at once, and read, before all is calm, or while "
         "one of them does not poll: only commits are fenced",
         "a position out of range that a member told of as it was given a partition, and after "

@@ -6,8 +6,8 @@ They are read as a flood sets in and before it ends (`plane_metric`); what they 
 follows from what the harness itself asked of the broker, on the one plane and not on the other:
 
 - the flood holds more connections than the data plane's queue has places, each with a request under
-  way: the queue is long (RequestQueueSize, at one of the readings), no longer than it has
-  places, and its handlers hardly wait (RequestHandlerAvgIdle).
+  way: the queue is long (RequestQueueSize, at one of the readings) and its handlers hardly wait
+  (RequestHandlerAvgIdle).
   Of its network threads only those of one listener have more to do; but all together they wait no
   more than those of a control plane that is hardly asked (NetworkProcessorAvgIdle);
 - the control plane's one handler and one network thread were busy for no longer than those waited
@@ -213,8 +213,6 @@ def _data(flood: Flood, told: list[Told]) -> Said:
             f"{max(sizes):.0f} at most, while {held} connections were kept waiting for {places} "
             "places",
         )
-    if sizes and max(sizes) > places:
-        yield "name=RequestQueueSize", f"{max(sizes):.0f}, where there are {places} places"
     name, idle = _handlers("", first, last)
     if idle is not None and idle > SLACK:
         yield name, f"{idle:.0%} idle, while the queue was kept full"

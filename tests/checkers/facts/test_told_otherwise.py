@@ -8,11 +8,19 @@ from collections.abc import Callable
 from typing import Any
 
 from checkers.history.frames import History
-from checkers.promises.evidence.claims import not_wiped, unfounded, unplanned
+from checkers.promises.evidence.claims import (
+    missent,
+    not_wiped,
+    otherwise_set,
+    unasked_for,
+    unfounded,
+    unplanned,
+)
 from checkers.promises.evidence.known_brokers import unheard_of
 from checkers.promises.evidence.known_topics import unmade
 from checkers.promises.evidence.listeners import of_both_planes, uncounted
 from checkers.promises.evidence.orders import unordered, unretried, unsent
+from checkers.promises.evidence.untold import untold
 from tests.checkers.conftest import MS, Story
 
 PART = {"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 3, "error": 0}
@@ -357,11 +365,28 @@ def claimed(edit: Callable[[Story, dict[str, Any]], Any]) -> Story:
     return story
 
 
+WRITES = {"process": "p", "role": "producer", "topics": {"t": [0]}, "acks": -1}
 CLAIMS: dict[str, tuple[Story, str]] = {
     "as it was": (claimed(lambda s, t: None), ""),
     "a topic more": (
         claimed(lambda s, t: t["topics"].update(u={"assignment": {"0": [1]}})),
         "run.json has a topic u, and ZooKeeper's log never made it",
+    ),
+    "other replicas": (
+        claimed(lambda s, t: t["topics"]["t"]["assignment"].update({"0": [2, 1]})),
+        "run.json has a topic t with other replicas than ZooKeeper's log made it with",
+    ),
+    "a partition more": (
+        claimed(lambda s, t: t["topics"]["t"]["assignment"].update({"1": [1, 2]})),
+        "run.json has a topic t with other replicas than ZooKeeper's log made it with",
+    ),
+    "made again, with others": (
+        claimed(
+            lambda s, t: s.add(
+                "zk_write", 9, what="topic", step="created", zxid=7, replicas=[2, 1]
+            )
+        ),
+        "",
     ),
     "a topic that was to be there already": (
         claimed(lambda s, t: t["topics"].update(u={"configs": {}})),
@@ -376,6 +401,29 @@ CLAIMS: dict[str, tuple[Story, str]] = {
         claimed(lambda s, t: t["workloads"][0].update(nodes=[1, 2, 3])),
         "",
     ),
+    "records for another partition": (
+        claimed(lambda s, t: (t["workloads"].append(WRITES), s.produce(20, 1, 1, partition=1))),
+        "p: it wrote to, or was given, 1 partitions that were not for it, by run.json, the first "
+        "t-1",
+    ),
+    "records for another topic": (
+        claimed(lambda s, t: (t["workloads"].append(WRITES), s.produce(20, 1, 1, topic="u"))),
+        "p: it wrote to, or was given, 1 partitions that were not for it, by run.json, the first "
+        "u-0",
+    ),
+    "records for its own": (
+        claimed(lambda s, t: (t["workloads"].append(WRITES), s.produce(20, 1, 1))),
+        "",
+    ),
+    "records for all of a topic": (
+        claimed(
+            lambda s, t: (
+                t["workloads"].append({**WRITES, "topics": {"t": []}}),
+                s.produce(20, 1, 1, partition=1),
+            )
+        ),
+        "",
+    ),
     "one that asks nobody by itself": (
         claimed(lambda s, t: t["workloads"][0].update(nodes=[])),
         "",
@@ -388,6 +436,78 @@ def test_what_run_json_has_and_nobody_saw(spark: Any) -> None:
     found = unfounded(_as_trials(spark, stories))
     told = {list(CLAIMS)[key[1]]: why for key, why in found}
     assert told == {name: says for name, (_, says) in CLAIMS.items() if says}
+
+
+def described(held: dict[str, str], *, altered: bool = False) -> Story:
+    """A topic that is to be made with min.insync.replicas=2, and what ZooKeeper holds of it."""
+    story = Story()
+    topic = {"configs": {"min.insync.replicas": "2"}}
+    story.run["trials"] = [{"arm": story.arm, "topics": {"t": topic}}]
+    for key, truth in held.items():
+        about = {"api": "DescribeConfigs", "name": "t", "key": key, "told": truth}
+        story.add("described", 20_000, node=1, truth=truth, known=True, **about)
+    if altered:
+        change = {"api": "ALTER_CONFIGS", "about": "t", "node": 1, "error": 0}
+        story.add("admin_request", 5_000, invoke_t=4_900, **change)
+    return story
+
+
+SET: dict[str, tuple[Story, str]] = {
+    "as it was made": (described({"min.insync.replicas": "2"}), ""),
+    "with less": (
+        described({"min.insync.replicas": "1"}),
+        "topic t has min.insync.replicas=1, and run.json says 2",
+    ),
+    "with more of its own": (
+        described({"min.insync.replicas": "2", "retention.ms": "9"}),
+        "topic t has retention.ms=9, and run.json does not say so",
+    ),
+    "with something else": (
+        described({"cleanup.policy": "delete"}),
+        "topic t has cleanup.policy=delete, and run.json does not say so; "
+        "topic t has min.insync.replicas=None, and run.json says 2",
+    ),
+    "changed by an operator": (described({"min.insync.replicas": "1"}, altered=True), ""),
+    "not described": (described({}), ""),
+}
+
+
+def test_topics_that_were_made_otherwise(spark: Any) -> None:
+    told: dict[str, list[str]] = {}
+    for key, why in otherwise_set(_as_trials(spark, [story for story, _ in SET.values()])):
+        told.setdefault(list(SET)[key[1]], []).append(why)
+    found = {name: "; ".join(whys) for name, whys in told.items()}
+    assert found == {name: says for name, (_, says) in SET.items() if says}
+
+
+def sent(delivery: str | None, producer_epoch: int | None, role: str = "producer") -> Story:
+    """A producer's two records, of which the final logs have the second."""
+    story = Story()
+    client = {"process": "p", "role": role, "acks": -1, "delivery": delivery}
+    story.run["trials"] = [{"arm": story.arm, "workloads": [client]}]
+    for value in (1, 2):
+        story.produce(10 + value, value, value)
+    at = {"topic": "t", "partition": 0, "leader_epoch": 0, "node": 1}
+    story.add("log_read", 90, offset=2, value=2, producer_epoch=producer_epoch, **at)
+    return story
+
+
+SENT: dict[str, tuple[Story, str]] = {
+    "idempotent": (sent("idempotent", 0), ""),
+    "plain": (sent("once-a-leader", -1), ""),
+    "plain, said to be idempotent": (sent("idempotent", -1), "of no idempotent producer"),
+    "idempotent, said to be plain": (sent("once-a-leader", 0), "of an idempotent producer"),
+    "nobody says": (sent(None, 0), ""),
+    "a log of before epochs were read": (sent("idempotent", None), ""),
+    "one that numbers its own batches": (sent("once", 0, "joint-producer"), ""),
+}
+
+
+def test_producers_that_send_otherwise(spark: Any) -> None:
+    found = missent(_as_trials(spark, [story for story, _ in SENT.values()]))
+    told = {list(SENT)[key[1]]: why for key, why in found}
+    assert told.keys() == {name for name, (_, says) in SENT.items() if says}
+    assert all(SENT[name][1] in why for name, why in told.items())
 
 
 def asked(invoke_t: float, api: str = "ELECT_LEADERS", **more: Any) -> Story:
@@ -423,6 +543,61 @@ def test_what_no_fault_asked_for(spark: Any) -> None:
     found = list(unplanned(_as_trials(spark, [story for story, _ in ASKED.values()])))
     assert [list(ASKED)[key[1]] for key, _ in found] == [n for n, (_, odd) in ASKED.items() if odd]
     assert found[0][1].endswith("are of no fault, the first ELECT_LEADERS t-0")
+
+
+def made(t: float, *about: str, topic: str = "u") -> Story:
+    """A topic that is made at ``t``; faults are played from 1 to 9 s."""
+    story = Story()
+    for at, event in ((1_000, "begin"), (9_000, "end")):
+        story.add("phase", at, name="chaos", event=event)
+    story.add("zk_write", t, what="topic", step="created", zxid=1, topic=topic, replicas=[1])
+    for name in about:
+        asked = {"node": 1, "api": "CREATE_TOPICS", "about": name, "error": 0}
+        story.add("admin_request", t + 20, invoke_t=t - 20, **asked)
+    return story
+
+
+MADE: dict[str, tuple[Story, bool]] = {
+    "asked for": (made(5_000, "u"), False),
+    "nobody asked for it": (made(5_000), True),
+    "another was asked for": (made(5_000, "v"), True),
+    "as the run is set up": (made(500), False),
+    "by brokers for themselves": (made(5_000, topic="__consumer_offsets"), False),
+}
+
+
+def test_topics_that_nobody_asked_for(spark: Any) -> None:
+    found = list(unasked_for(_as_trials(spark, [story for story, _ in MADE.values()])))
+    assert [list(MADE)[key[1]] for key, _ in found] == [n for n, (_, odd) in MADE.items() if odd]
+    assert found[0][1].endswith("nobody asked for them, the first u")
+
+
+def elected(*, tells: bool = True, died: float | None = None) -> Story:
+    """Node 1 leads something, and is the controller by ZooKeeper's log from 5 s on."""
+    story = Story()
+    role = {"node": 1, "role": "leader", "leader": 1, "leader_epoch": 0, "log_end_offset": 0}
+    story.add("leader_change", 1_000, topic="t", partition=0, **role)
+    story.add("zk_write", 5_000, what="controller", step="created", node=1, zxid=9)
+    if tells:
+        story.add("controller", 5_100, node=1, event="elected", controller_epoch=1)
+    if died is not None:
+        story.add("node_event", died, node=1, event="kill")
+    return story
+
+
+ELECTED: dict[str, tuple[Story, bool]] = {
+    "it says so": (elected(), False),
+    "it does not": (elected(tells=False), True),
+    "it died at once": (elected(tells=False, died=6_000), False),
+    "it died long after": (elected(tells=False, died=16_000), True),
+}
+
+
+def test_controllers_that_tell_of_no_election(spark: Any) -> None:
+    history = _as_trials(spark, [story for story, _ in ELECTED.values()])
+    says = "ZooKeeper's log has node 1 as the controller, which tells of no election"
+    for (arm, trial), (_, odd) in zip(history.trials, ELECTED.values(), strict=True):
+        assert (says in list(untold(history, (arm, trial)))) == odd
 
 
 def _as_trials(spark: Any, stories: list[Story]) -> History:

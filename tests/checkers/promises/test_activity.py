@@ -215,6 +215,10 @@ def test_what_succeeds_in_one_trial_and_never_in_another(story: Any) -> Asks:
         ("less of an arm, without a word", "run.json does not say why polls is not judged there"),
         ("less of the whole", "polls was to be judged there, and run.json does not ask for it"),
         ("less of an arm, and why", ""),
+        (
+            "all of an arm, and why not",
+            "run.json says that polls is judged there, and why it is not",
+        ),
         ("less of an arm, of before reasons were given", ""),
     ],
 )
@@ -226,6 +230,10 @@ def test_what_run_json_claims(story: Any, how: str, says: str) -> Asks:
             story.run["expectations"]["checks"] = []
         case "all as it says":
             story.run["expectations"]["checks"] = ["epochs"]
+        case "all of an arm, and why not":
+            story.run["expectations"]["checks"] = ["epochs", "polls"]
+            own = {"checks": ["epochs", "polls"], "not_judged": {"polls": "it lacks it"}}
+            story.run["arms"][story.arm] |= own
         case _ if how.startswith("less of"):
             asked, own = (["epochs", "polls"], ["epochs"])[:: -1 if "whole" in how else 1]
             story.run["expectations"]["checks"] = asked
@@ -442,7 +450,8 @@ SAID: dict[str, Any] = {
     "expectations": {"rounds": 1},
     "arms": {"a": {"sut": "bp", "planes": "dual"}},
     "trials": [{
-        "arm": "a", "trial": 0, "topics": {"t": {}},
+        "arm": "a", "trial": 0, "topics": {"t": {}}, "faults": ["pause"],
+        "planned": [{"id": "p", "fault": "pause"}],
         "workloads": [
             {"process": "p", "role": "producer", "topics": {"t": [0]}, "acks": 1,
              "delivery": "once"},
@@ -459,6 +468,14 @@ SAID: dict[str, Any] = {
         ("arms.a.planes", None, "does not say what a is: there is no planes"),
         ("arms.a.sut", None, "does not say what a is: there is no sut"),
         ("arms", {}, "does not say what a is: there is no sut"),
+        (
+            "trials.0.planned",
+            [{"id": "k", "fault": "kill"}],
+            "names other faults than its plan has",
+        ),
+        ("trials.0.planned", [{"id": "k", "fault": "pause"}, {"id": "l", "fault": "pause"}], ""),
+        ("trials.0.faults", [], "names other faults than its plan has"),
+        ("trials.0.faults", None, ""),
         ("expectations.rounds", 0, "knows of 0 rounds, and has this trial"),
         ("expectations.rounds", None, ""),
         ("trials.0.topics", {}, "does not say what topic t of p is"),
@@ -499,3 +516,20 @@ def test_how_much_longer_a_busy_machine_is_given_is_told(
     told = [why for why in (yield story).not_judged if "the machine was busy" in why]
     assert len(told) == bool(says)
     assert says in "".join(told)
+
+
+@pytest.mark.parametrize(
+    ("arm", "sut", "planes", "says"),
+    [
+        ("bp-x-dual", "bp-x", "dual", ""),
+        ("bp-x-dual", "bp-x", "single", "says that bp-x-dual is bp-x with planes single"),
+        ("bp-x-dual", "bp", "dual", "says that bp-x-dual is bp with planes dual"),
+        ("mine", "bp", "dual", ""),
+        ("this-one", "bp", "dual", ""),
+    ],
+)
+def test_what_an_arm_is_called(arm: str, sut: str, planes: str, says: str) -> None:
+    run = copy.deepcopy(SAID) | {"arms": {arm: {"sut": sut, "planes": planes}}}
+    run["trials"][0]["arm"] = arm
+    history: Any = SimpleNamespace(run=RunInfo.from_dict(run))
+    assert list(activity._incomplete(history, (arm, 0))) == ([says] if says else [])

@@ -54,8 +54,18 @@ def test_every_step_has_its_errors() -> None:
 
 def test_errors_that_no_step_is_answered_with(spark: Any) -> None:
     story = Story()
-    for step, error in (("enter", 25), ("enter", 22), ("live", 27), ("live", 69), ("delete", 69)):
+    for step, error in (
+        ("enter", 25),
+        ("enter", 22),
+        ("live", 27),
+        ("live", 69),
+        ("enter", 27),
+        ("own", 25),
+        ("delete", 69),
+    ):
         story.add("group_step", 100, node=1, group="g", step=step, type="fail", error=error)
     says = [why for _, why in misanswered(story.history(spark))]
-    assert [("enter" in why, "error 22" in why) for why in says] == [(True, True), (False, False)]
-    assert len(says) == 2
+    found = sorted(why.partition("(")[2] for why in says)
+    assert [why.split(")")[0] + why.split("error")[1][:3] for why in found] == [
+        "enter 22", "enter 27", "live 69", "own 25",
+    ]  # fmt: skip

@@ -1,0 +1,273 @@
+"""Coordinators that waver before all is calm, for `checkers.promises.groups`.
+
+`denying` asks of the end of a run. But a coordinator is in office from when it has loaded a group
+to when it is told that another leads the group's partition, or that it is to lead in another epoch
+(GroupCoordinator.onElection, onResignation), whatever happens to others meanwhile. So who answered
+as a group's coordinator, and leads its partition all along since, in one leader epoch, with nothing
+that keeps it from answering,
+
+- ``coordinator-denies``: does not answer that it loads the group, that it is no coordinator of it,
+  or, to who only asks, that there is none.
+
+And who does not lead the partition is no coordinator:
+
+- ``another-coordinates``: a broker acted as one that had not led the partition by then; or one that
+  had, and had answered since that it coordinates the group no more.
+
+Lawful, and looks similar: who has begun to lead and has not heard, or not read all, and answers as
+its predecessor once did (it has `HEARD_NS`, and until it says that it leads in that epoch, where
+brokers say so); who still acts, and has not heard of its successor; heartbeats, and SyncGroup's
+REBALANCE_IN_PROGRESS, which are answered blindly while a group loads; that there is no coordinator
+(15), to who wants something written, where too few are in sync; who took a forger's order for the
+partition.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from checkers.facts.calm import UNSURE_NS, calm
+from checkers.facts.committed import State
+from checkers.facts.forgeries import taken_in
+from checkers.facts.leadership import SHOWN
+from checkers.facts.timeline import FOREVER
+from checkers.judging.courses import in_courses
+from checkers.judging.outcome import Outcome
+from checkers.judging.witness import Finding, Pick
+from checkers.promises.groups.denying import OTHER, RULE
+from checkers.promises.groups.living_groups import REBALANCE_IN_PROGRESS
+from checkers.promises.groups.offices import MOVED_NS, OFFSETS_TOPIC, Offices, offices, partition_of
+
+if TYPE_CHECKING:
+    from checkers.history.frames import History
+
+IN_OFFICE: Final = "questions to coordinators in office"
+HEARD_NS: Final = 3_000_000_000
+"""So long after it was committed a broker may not have heard that it leads."""
+_KINDS: Final = ("commit", "committed", "group_step")
+NOT_COORDINATOR: Final = 16
+_DENIED: Final = frozenset({14, NOT_COORDINATOR})
+"""COORDINATOR_LOAD_IN_PROGRESS, and that it is another."""
+_NONE: Final = 15
+"""COORDINATOR_NOT_AVAILABLE."""
+_READS: Final = frozenset({"committed", "ask", "see", "own", "look", "describe"})
+_BLIND: Final = frozenset({"live", "beat", "last"})
+_DONE: Final = frozenset({0, 22, 25, 27, 68, 69, 79, 81, 82})
+"""As `denying` has them."""
+_BY: Final = ("arm", "trial", "group")
+Row = Mapping[str, Any]
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """``roles``: by arm, trial, partition and node, when it said that it leads, by leader epoch;
+    ``tells``: arms, trials and nodes that say so of anything; ``forged``: from when on somebody may
+    have been given a forger's order for its groups (ns)."""
+
+    roles: Mapping[tuple[str, int, int, int], Mapping[int, int]]
+    tells: frozenset[tuple[str, int, int]]
+    forged: Mapping[tuple[str, int, int], int]
+
+
+def in_office(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
+    kinds = [kind for kind in _KINDS if history.has(kind)]
+    if not kinds:
+        return
+    frames = []
+    for kind in kinds:
+        rows = history.frame(kind).where(
+            "node is not null and group is not null and type != 'info' and invoke_t is not null"
+        )
+        step = F.col("step") if kind == "group_step" else F.lit(kind)
+        names = (*_BY, "node", "invoke_t", "t", F.coalesce("error", F.lit(0)).alias("error"))
+        frames.append(rows.select(*names, step.alias("step"), F.lit(kind).alias("kind")))
+    asked = functools.reduce(lambda one, other: one.unionAll(other), frames)
+    owed = {trial: of.needed_ns for trial, of in calm(history).items()}
+    judge = partial(_of_group, offices(history), _heard(history), owed)
+    yield from in_courses(outcome, asked, _BY, ["t", "invoke_t"], judge)
+
+
+def _heard(history: History) -> _Heard:
+    roles: dict[tuple[str, int, int, int], dict[int, int]] = {}
+    tells = set()
+    for row in history.rows("leader_change"):
+        tells.add((row["arm"], row["trial"], row["node"]))
+        if row["topic"] == OFFSETS_TOPIC and row["role"] == "leader":
+            of = roles.setdefault((row["arm"], row["trial"], row["partition"], row["node"]), {})
+            of[row["leader_epoch"]] = max(row["t"], of.get(row["leader_epoch"], 0))
+    forged: dict[tuple[str, int, int], int] = {}
+    for lie in taken_in(history):
+        if lie["api"] != "UPDATE_METADATA" and lie["topic"] in (None, OFFSETS_TOPIC):
+            place = (lie["arm"], lie["trial"], lie["node"])
+            forged[place] = min(lie["invoke_t"], forged.get(place, FOREVER))
+    return _Heard(roles, frozenset(tells), forged)
+
+
+def _of_group(
+    offices: Offices,
+    heard: _Heard,
+    owed: Mapping[tuple[str, int], int],
+    rows: Sequence[Row],
+    outcome: Outcome,
+) -> Iterator[Finding]:
+    arm, trial, group = (rows[0][name] for name in _BY)
+    states = offices.of(arm, trial, group)
+    # Of a black box nobody knows when a leader was committed.
+    if not states or any(state.row["source"] == SHOWN for state in states):
+        return
+    partitions = len(offices.states[arm, trial])
+    for node in sorted({row["node"] for row in rows}):
+        own = [row for row in rows if row["node"] == node]
+        place = (arm, trial, node)
+        until = heard.forged.get(place, own[-1]["t"] + 1)
+        own = [row for row in own if row["t"] < until]
+        spans = list(_spans(offices, heard, states, place, partition_of(group, partitions)))
+        yield from _denials(spans, owed.get((arm, trial), UNSURE_NS), own, outcome)
+        yield from _acts(states, spans, own)
+
+
+def _spans(
+    offices: Offices,
+    heard: _Heard,
+    states: Sequence[State],
+    place: tuple[str, int, int],
+    partition: int,
+) -> Iterator[Span]:
+    """From when to when (ns) a broker certainly knew that it leads the partition, in one leader
+    epoch, with nothing that kept it from answering."""
+    arm, trial, node = place
+    roles = heard.roles.get((arm, trial, partition, node), {})
+    began: State | None = None
+    for at, state in enumerate(states):
+        leads = state.row["leader"] == node
+        same = began is not None and state.row["leader_epoch"] == began.row["leader_epoch"]
+        began = (began if same else state) if leads else None
+        after = states[at + 1] if at + 1 < len(states) else None
+        goes_on = after is not None and _same(after, state)
+        if began is None or goes_on:
+            continue
+        since = began.t + HEARD_NS
+        if place in heard.tells:
+            told_t = roles.get(state.row["leader_epoch"])
+            if told_t is None:
+                continue
+            since = max(since, told_t)
+        to_t = FOREVER if after is None else after.t - MOVED_NS
+        for begin, end in sorted(offices.troubles.get(place, ())):
+            if begin < to_t and end + HEARD_NS > since:
+                if since < begin:
+                    yield since, begin
+                since = max(since, end + HEARD_NS)
+        if since < to_t:
+            yield since, to_t
+
+
+def _same(one: State, other: State) -> bool:
+    names = ("leader", "leader_epoch")
+    return all(one.row[name] == other.row[name] for name in names)
+
+
+def _tells(row: Row) -> bool:
+    """Whether who answered so has read the group."""
+    blind = row["step"] in _BLIND
+    blind = blind or (row["step"] == "sync" and row["error"] == REBALANCE_IN_PROGRESS)
+    return row["error"] in _DONE and not blind
+
+
+def _denies(row: Row) -> bool:
+    return row["error"] in _DENIED or (row["error"] == _NONE and row["step"] in _READS)
+
+
+def _denials(
+    spans: Sequence[Span], needed_ns: int, rows: Sequence[Row], outcome: Outcome
+) -> Iterator[Finding]:
+    """``rows``: one broker's, in order of their answers; of each time in office the first.
+    ``needed_ns``: after so long it has read its groups, whatever it has answered."""
+    for since, to_t in spans:
+        served: Row | None = None
+        for row in rows:
+            if row["invoke_t"] < since or row["t"] > to_t:
+                continue
+            known = served is not None and row["invoke_t"] >= served["t"]
+            if known or row["invoke_t"] > since + needed_ns:
+                outcome.saw(row["arm"], row["trial"], IN_OFFICE)
+                if _denies(row):
+                    yield _denied(since, served if known else None, row)
+                    break
+            if served is None and _tells(row):
+                served = row
+
+
+def _acts(states: Sequence[State], spans: Sequence[Span], rows: Sequence[Row]) -> Iterator[Finding]:
+    """``rows``: one broker's, in order of their answers."""
+    if not rows:
+        return
+    node = rows[0]["node"]
+    led = [s.t - (s.row["error_ns"] or 0) - MOVED_NS for s in states if s.row["leader"] == node]
+    first_t = min(led, default=FOREVER)
+    early = next((r for r in rows if r["error"] in _DONE and r["t"] < first_t), None)
+    if early is not None:
+        yield _acted(None, early)
+    for since, to_t in spans:
+        within = (r for r in rows if since <= r["invoke_t"] and r["t"] <= to_t and _tells(r))
+        knew = next(within, None)
+        if knew is None:
+            continue
+        again_t = min((t for t in led if t > since), default=FOREVER)
+        later = [r for r in rows if knew["t"] < r["invoke_t"] and r["t"] < again_t]
+        gone = next((r for r in later if _says_gone(r)), None)
+        if gone is None:
+            continue
+        # As long as it leads, it is to act.
+        again = (r for r in later if r["invoke_t"] > max(gone["t"], to_t + MOVED_NS) and _tells(r))
+        after = next(again, None)
+        if after is not None:
+            yield _acted(gone, after)
+
+
+def _says_gone(row: Row) -> bool:
+    """Not of what was to be written: that fails first, and the group is let go of afterwards."""
+    return row["error"] == NOT_COORDINATOR and row["step"] in _READS | _BLIND
+
+
+def _denied(since: int, served: Row | None, row: Row) -> Finding:
+    from_t, what = (since, "known that it leads") if served is None else (served["t"], "done so")
+    return _finding(
+        RULE,
+        row,
+        f"denied that it coordinates group {row['group']} ({row['step']}, error {row['error']}), "
+        f"{(row['invoke_t'] - from_t) / 1e6:.0f} ms after it had {what}; it led the group's "
+        "partition all along",
+        *(() if served is None else (served,)),
+    )
+
+
+def _acted(gone: Row | None, row: Row) -> Finding:
+    after = "whose partition it had not led by then"
+    if gone is not None:
+        ago = (row["invoke_t"] - gone["t"]) / 1e6
+        after = (
+            f"{ago:.0f} ms after it had said that it does no more, and led its partition no more"
+        )
+    says = f"acted as the coordinator of group {row['group']} ({row['step']}, error {row['error']})"
+    return _finding(OTHER, row, f"{says}, {after}", *(() if gone is None else (gone,)))
+
+
+def _finding(rule: str, row: Row, says: str, *before: Row) -> Finding:
+    return Finding(
+        rule,
+        f"node {row['node']} {says}",
+        row["arm"],
+        row["trial"],
+        tuple(
+            Pick(one["kind"], {"node": one["node"], "t": one["t"]}, rows=1)
+            for one in (*before, row)
+        ),
+    )
