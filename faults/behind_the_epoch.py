@@ -32,6 +32,8 @@ from faults.protocol import Capability, Context, FaultFailed, Link, PartitionSta
 from faults.staged import Staged
 
 _CHECKPOINT: Final = "replication-offset-checkpoint"
+_TOLD_S: Final = 0.3
+"""In which a leader is told that it is one, where that does not come by the same link."""
 
 
 class BehindTheEpoch(Staged):
@@ -54,7 +56,7 @@ class BehindTheEpoch(Staged):
     def read(self, params: Params) -> None:
         self.records = params.integer("records", 10, low=1)
         self.in_sync_ms = params.integer("in_sync_ms", 20_000, low=1)
-        self.asked_ms = params.integer("asked_ms", 2_500)
+        self.asked_ms = params.integer("asked_ms", 3_000)
         self.alone_ms = params.integer("alone_ms", 1_500)
 
     def apply(self, ctx: Context) -> None:
@@ -70,11 +72,14 @@ class BehindTheEpoch(Staged):
         self.wait(ctx, "the leader is alone", lambda: self.state(ctx).isr == (leader,))
         self.kill(ctx, leader)
         written = self._written_down(ctx, leader)
-        # What was asked of it before waits for an answer still: it is to be asked anew.
+        # Who is not answered asks no more: what it is asked before it leads must not wait.
         self.let_answers(ctx, leader, Link.INTER_BROKER)
-        self.hold_answers(ctx, leader, Link.INTER_BROKER)
+        self.cut(ctx, leader, Link.INTER_BROKER)
         self.start(ctx, leader)
         self.wait(ctx, "it leads again", lambda: self.state(ctx).leader == leader)
+        ctx.sleep(_TOLD_S)
+        self.hold_answers(ctx, leader, Link.INTER_BROKER)
+        self.mend(ctx, leader, Link.INTER_BROKER)
         ctx.sleep(self.asked_ms / 1000)
         self.detail["in_sync"] = list(self.state(ctx).isr)
         self.kill(ctx, leader)

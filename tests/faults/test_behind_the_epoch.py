@@ -20,7 +20,9 @@ def told(ctx: Any, logs: Any, *, joins: bool = False) -> None:
     is taken for one that is in sync by who leads anew."""
     cluster = ctx.cluster
     cluster.the_controller = 3
-    kill, start, add_toxic = cluster.kill, cluster.start, cluster.add_toxic
+    kill, start, add_toxic, enable = (
+        getattr(cluster, name) for name in ("kill", "start", "add_toxic", "enable")
+    )
 
     def isr(*members: int) -> None:
         cluster.states[AT] = replace(cluster.states[AT], isr=members)
@@ -38,14 +40,17 @@ def told(ctx: Any, logs: Any, *, joins: bool = False) -> None:
         start(node)
         if node == 1 and cluster.states[AT].leader < 0:
             elect(cluster, AT, 1)
-            if joins:
-                isr(1, 2)
 
     def held(*which: Any, **how: Any) -> None:
         add_toxic(*which, **how)
         isr(1)
 
-    cluster.kill, cluster.start, cluster.add_toxic = dies, comes, held
+    def mended(*link: Any) -> None:
+        enable(*link)
+        if joins:
+            isr(1, 2)
+
+    cluster.kill, cluster.start, cluster.add_toxic, cluster.enable = dies, comes, held, mended
 
 
 def written_down(ctx: Any, offset: int) -> None:
@@ -67,8 +72,9 @@ def test_nobody_leads_who_lacks_what_was_acknowledged(
     inside, name = Link.INTER_BROKER, "e1"
     assert ctx.cluster.calls == [
         *(("kill", 2), ("add_toxic", 1, inside, name), ("start", 2)),
-        *(("kill", 1), ("remove_toxic", 1, inside, name), ("add_toxic", 1, inside, name)),
-        *(("start", 1), ("kill", 1), ("remove_toxic", 1, inside, name)),
+        *(("kill", 1), ("remove_toxic", 1, inside, name), ("disable", 1, inside), ("start", 1)),
+        *(("add_toxic", 1, inside, name), ("enable", 1, inside)),
+        *(("kill", 1), ("remove_toxic", 1, inside, name)),
     ]
     assert fault.took_hold is took_hold
     found = {key: fault.detail[key] for key in ("leader", "away", "in_sync", "behind", "led_by")}
