@@ -137,9 +137,8 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
         for row in history.rows("log_end")
         if row["error"] is None
     }
-    told = {
-        _whose(row)[:3] for row in rows if row["api"] != _GAUGES and not row["api"].endswith(_FORMS)
-    }
+    rows = [row for row in rows if not row["api"].endswith((_FORMS, _ASKED_FOR))]
+    told = {_whose(row)[:3] for row in rows if row["api"] != _GAUGES}
     for arm, trial, node in sorted(read - told):
         yield arm, trial, f"nobody tells what node {node} describes"
     served: dict[tuple[str, int], set[str]] = defaultdict(set)

@@ -3,18 +3,18 @@
 Two members share the partitions, commit what they were given, and leave and rejoin on clocks of
 their own, so that partitions change hands all the time. A third is gone early and for good, without
 a word, and the coordinator must give what it had to the others when its session is over; another,
-of a group of its own, goes without a word and comes back in time, over and over. Two more groups
-have one member after the other, each of which says nothing once it is let in: the next one waits
-until its session is over, or until it would have had to join anew, whoever coordinates by then. At
-first partitions of groups move between brokers that live, as an operator would move them; once from
-a coordinator whose followers get nothing from it: what it was asked to keep last its successor does
-not have, and nobody may be told that it is kept, neither who asked for that nor who looks on. Then
-brokers are killed and stopped, the group's coordinator (the leader of the partition of
-__consumer_offsets that the group's id falls into) in every other step, and by a kill when its
-followers have got nothing from it for a while: its successor must have every offset that was
-acknowledged, and is asked for them before the next are committed. The records come from idempotent
-producers, which retry through all of it: each must be there once, and that a leader did not come to
-answer what it had replicated must not make it two.
+of a group of its own, goes without a word and comes back in time, over and over: the next
+coordinator must know it by its new id. Two more groups have one member after the other, each of
+which says nothing once it is let in: the next one waits until its session is over, or until it
+would have had to join anew, whoever coordinates by then. At first partitions of groups move between
+brokers that live, as an operator would move them; once from a coordinator whose followers get
+nothing from it: what it was asked to keep last its successor does not have, and nobody may be told
+that it is kept, neither who asked for that nor who looks on. Then brokers are killed and stopped,
+the group's coordinator (the leader of the partition of __consumer_offsets that the group's id falls
+into) in every other step, and by a kill when its followers have got nothing from it for a while:
+its successor must have every offset that was acknowledged, and is asked for them before the next
+are committed. The records come from idempotent producers, which retry through all of it: each must
+be there once, and that a leader did not come to answer what it had replicated must not make it two.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ WAITERS = next(
     if offsets_partition(name) == offsets_partition(GROUP)
 )
 """A group of the same coordinators."""
-COUPLE, RAISED, PAIR, SILENT, LATE = (
+COUPLE, RAISED, PAIR, SILENT, LATE, STATIC = (
     next(
         name
         for name in map((kind + "-{}").format, count())
         if offsets_partition(name) == offsets_partition(GROUP)
     )
-    for kind in ("couple", "raised", "pair", "silent", "late")
+    for kind in ("couple", "raised", "pair", "silent", "late", "static")
 )
 """And more, one of them without members."""
 ABSENT_MS = 2500
@@ -163,7 +163,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             role="group-consumer",
             process="member-static",
             params={
-                "group": f"static-{GROUP}",
+                "group": STATIC,
                 "topics": topics,
                 "rejoin_ms": STATIC_MS,
                 "client": {"group.instance.id": "member-static", "fetch.min.bytes": "2000"},

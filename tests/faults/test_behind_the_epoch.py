@@ -20,7 +20,7 @@ def told(ctx: Any, logs: Any, *, joins: bool = False) -> None:
     is taken for one that is in sync by who leads anew."""
     cluster = ctx.cluster
     cluster.the_controller = 3
-    kill, start, add_toxic = cluster.kill, cluster.start, cluster.add_toxic
+    kill, start, enable = cluster.kill, cluster.start, cluster.enable
 
     def isr(*members: int) -> None:
         cluster.states[AT] = replace(cluster.states[AT], isr=members)
@@ -30,6 +30,8 @@ def told(ctx: Any, logs: Any, *, joins: bool = False) -> None:
         if node == 2:
             isr(1, 3)
             logs(1, "t-0", 30)
+        elif node == 3:
+            isr(1)
         else:
             able = [n for n in cluster.states[AT].isr if n != node]
             elect(cluster, AT, able[0] if able else -1)
@@ -38,14 +40,13 @@ def told(ctx: Any, logs: Any, *, joins: bool = False) -> None:
         start(node)
         if node == 1 and cluster.states[AT].leader < 0:
             elect(cluster, AT, 1)
-            if joins:
-                isr(1, 2)
 
-    def held(*which: Any, **how: Any) -> None:
-        add_toxic(*which, **how)
-        isr(1)
+    def mended(*link: Any) -> None:
+        enable(*link)
+        if joins:
+            isr(1, 2)
 
-    cluster.kill, cluster.start, cluster.add_toxic = dies, comes, held
+    cluster.kill, cluster.start, cluster.enable = dies, comes, mended
 
 
 def written_down(ctx: Any, offset: int) -> None:
@@ -66,13 +67,14 @@ def test_nobody_leads_who_lacks_what_was_acknowledged(
     fault.inject(ctx)
     inside, name = Link.INTER_BROKER, "e1"
     assert ctx.cluster.calls == [
-        *(("kill", 2), ("add_toxic", 1, inside, name), ("start", 2)),
-        *(("kill", 1), ("remove_toxic", 1, inside, name), ("add_toxic", 1, inside, name)),
-        *(("start", 1), ("kill", 1), ("remove_toxic", 1, inside, name)),
+        *(("kill", 2), ("add_toxic", 1, inside, name), ("start", 2), ("kill", 3)),
+        *(("kill", 1), ("remove_toxic", 1, inside, name), ("disable", 1, inside), ("start", 1)),
+        *(("add_toxic", 1, inside, name), ("enable", 1, inside)),
+        *(("kill", 1), ("remove_toxic", 1, inside, name)),
     ]
     assert fault.took_hold is took_hold
-    found = {key: fault.detail[key] for key in ("leader", "away", "in_sync", "behind", "led_by")}
-    assert found == {"leader": 1, "away": 2, "in_sync": [1], "behind": 25, "led_by": -1}
+    found = {key: fault.detail[key] for key in ("leader", "away", "joined", "behind", "led_by")}
+    assert found == {"leader": 1, "away": 2, "joined": False, "behind": 25, "led_by": -1}
     fault.heal(ctx)
     assert ctx.cluster.running == {1: True, 2: True, 3: True}
 
@@ -81,7 +83,7 @@ def test_who_leads_all_the_same_is_for_others_to_judge(ctx: Any, entry: Any, log
     told(ctx, logs, joins=True)
     fault = build(entry("behind-the-epoch", partition="t-0", asked_ms=1, alone_ms=1))
     fault.inject(ctx)
-    assert (fault.took_hold, fault.detail["in_sync"], fault.detail["led_by"]) == (True, [1, 2], 2)
+    assert (fault.took_hold, fault.detail["joined"], fault.detail["led_by"]) == (True, True, 2)
 
 
 def test_who_is_no_controller_is_made_to_lead_first(ctx: Any, entry: Any, logs: Any) -> None:

@@ -357,3 +357,14 @@ def test_who_was_asked_in_all_versions_has_described_nothing(story: Any) -> Asks
     tell(story, 3, ("Fetch by version", "t", "version 4"), same, truth=same, known=True)
     outcome = yield story
     assert outcome.unknowns == [f"{story.arm}, trial 0: nobody tells what node 3 describes"]
+
+
+@judging(check)
+def test_what_was_asked_in_all_versions_is_not_known_by_zookeeper(story: Any) -> Asks:
+    """Without it nobody is asked what is being moved."""
+    sound(story, {}, known=False)
+    moves, rows = "ListPartitionReassignments", story.rows["described"]
+    rows[:] = [r for r in rows if r["api"] not in (moves, GAUGE[0])]
+    tell(story, 1, ("Fetch by version", "t", "version 4"), "the same", truth="the same", known=True)
+    outcome = yield story
+    assert not outcome.unknowns
