@@ -315,6 +315,8 @@ def _lacking(kind: str) -> Iterator[str]:
     if kind == "metadata":
         named = f"(leader >= 0) <> (error in ({_listed(NAMES_LEADER)}))"
         yield f"coalesce(`partition` is not null and type = 'ok' and {named}, false)"
+    if kind == "coordinator":  # nobody is named together with an error
+        yield "coalesce(type = 'ok' and coordinator < 0, false)"
     if kind in _UNHURT:
         yield "coalesce(type = 'ok' and error <> 0, false)"
 
@@ -374,6 +376,8 @@ def lacks(kind: str, row: Row) -> Iterator[str]:
         known = None not in (row["leader"], row["error"])
         if known and (row["leader"] >= 0) != (row["error"] in NAMES_LEADER):
             yield "error"
+    if kind == "coordinator" and row["type"] == "ok" and (row["coordinator"] or 0) < 0:
+        yield "coordinator"
     if kind in _UNHURT and row["type"] == "ok" and row["error"]:
         yield "error"
 
