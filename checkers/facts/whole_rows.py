@@ -66,7 +66,10 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         *(*_OPERATION, _need("node")),
         _need(f"{_TP} believed_epoch asked_epoch leader_epoch offset", type=_OK),
     ),
-    "group_step": (*_OPERATION, _need("node group step"), _need("offset", type=_OK)),
+    "group_step": (
+        *(*_OPERATION, _need("node group step"), _need("offset", type=_OK)),
+        _need("state", type=_OK, step=("look", "describe")),
+    ),
     "admin_request": (*_OPERATION, _need("node api about error|failure")),
     "coordinator": (*_OPERATION, _need("node group"), _need("coordinator", type=_OK)),
     "read_at": (
@@ -165,6 +168,10 @@ _STEPS: Final = (
     *("raise", "see", "sync", "live", "keep", "part", "last", "spare", "clear"),
     *("describe", "own"),
 )
+_STATES: Final = (
+    *("Dead", "Empty", "Stable", "PreparingRebalance", "CompletingRebalance"),
+    *("Assigning", "Reconciling"),
+)
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
@@ -173,7 +180,7 @@ _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         for kind in ("records_deleted", "read_at", "read_below", "coordinator")
     },
     "admin_request": {"type": _TYPES},
-    "group_step": {"type": _TYPES, "step": _STEPS},
+    "group_step": {"type": _TYPES, "step": _STEPS, "state": _STATES},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
     "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},
