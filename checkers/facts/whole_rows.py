@@ -170,7 +170,7 @@ _STEPS: Final = (
 )
 _STATES: Final = (
     *("Dead", "Empty", "Stable", "PreparingRebalance", "CompletingRebalance"),
-    *("Assigning", "Reconciling"),
+    *("Assigning", "Reconciling", ""),  # none, with an error
 )
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
