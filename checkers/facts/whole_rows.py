@@ -66,7 +66,10 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         *(*_OPERATION, _need("node")),
         _need(f"{_TP} believed_epoch asked_epoch leader_epoch offset", type=_OK),
     ),
-    "group_step": (*_OPERATION, _need("node group step"), _need("offset", type=_OK)),
+    "group_step": (
+        *(*_OPERATION, _need("node group step"), _need("offset", type=_OK)),
+        _need("state", type=_OK, step=("look", "describe")),
+    ),
     "admin_request": (*_OPERATION, _need("node api about error|failure")),
     "coordinator": (*_OPERATION, _need("node group"), _need("coordinator", type=_OK)),
     "read_at": (
@@ -165,6 +168,10 @@ _STEPS: Final = (
     *("raise", "see", "sync", "live", "keep", "part", "last", "spare", "clear"),
     *("describe", "own"),
 )
+_STATES: Final = (
+    *("Dead", "Empty", "Stable", "PreparingRebalance", "CompletingRebalance"),
+    *("Assigning", "Reconciling", ""),  # none, with an error
+)
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("produce", "fetch", "commit", "committed", "metadata")},
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
@@ -173,7 +180,7 @@ _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         for kind in ("records_deleted", "read_at", "read_below", "coordinator")
     },
     "admin_request": {"type": _TYPES},
-    "group_step": {"type": _TYPES, "step": _STEPS},
+    "group_step": {"type": _TYPES, "step": _STEPS, "state": _STATES},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
     "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},
@@ -315,6 +322,8 @@ def _lacking(kind: str) -> Iterator[str]:
     if kind == "metadata":
         named = f"(leader >= 0) <> (error in ({_listed(NAMES_LEADER)}))"
         yield f"coalesce(`partition` is not null and type = 'ok' and {named}, false)"
+    if kind == "coordinator":  # nobody is named together with an error
+        yield "coalesce(type = 'ok' and coordinator < 0, false)"
     if kind in _UNHURT:
         yield "coalesce(type = 'ok' and error <> 0, false)"
 
@@ -374,6 +383,8 @@ def lacks(kind: str, row: Row) -> Iterator[str]:
         known = None not in (row["leader"], row["error"])
         if known and (row["leader"] >= 0) != (row["error"] in NAMES_LEADER):
             yield "error"
+    if kind == "coordinator" and row["type"] == "ok" and (row["coordinator"] or 0) < 0:
+        yield "coordinator"
     if kind in _UNHURT and row["type"] == "ok" and row["error"]:
         yield "error"
 

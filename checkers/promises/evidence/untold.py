@@ -38,7 +38,7 @@ def untold(history: History, key: tuple[str, int]) -> Iterator[str]:
     states = rows_of(history, "leadership", key)
     if any(r["source"] == SHOWN for r in states) and not _is_black_box(history, key[0]):
         yield "leaders are known from what brokers showed, of a system that can be asked for them"
-    written = any(r["source"] != SHOWN for r in states)
+    written = bool(states) and all(r["source"] != SHOWN for r in states)
     if written and history.run.arms.get(key[0], {}).get("leaders") == SHOWN:
         yield "run.json says that nobody could read what was committed, and somebody did"
     if any(r["source"] == "zk" for r in states) and key not in from_log(history):

@@ -315,7 +315,10 @@ PROMISE: Final = Promise(
         "what a member is told of its membership as it joins (a group without members may be "
         "forgotten meanwhile), or after somebody else began to join",
         "before all is calm: who says that it is no coordinator within seconds of becoming it, or "
-        "of a fault of its own, or who was just succeeded and acts on; whom a broker names then",
+        "of a fault of its own, or who was just succeeded and acts on; who acts for a group about "
+        "which it had said nothing before, and had led; whom a broker names then",
+        "whether a group that nobody was let into is told of as empty, or not at all, before all "
+        "is calm",
         "a partition that two members were given at once, and read, before all is calm, or while "
         "one of them does not poll: only commits are fenced",
         "a position out of range that a member told of as it was given a partition, and after "

@@ -12,7 +12,7 @@ that keeps it from answering,
 And who does not lead the partition is no coordinator:
 
 - ``another-coordinates``: a broker acted as one that had not led the partition by then; or one that
-  had, and had answered since that it coordinates the group no more.
+  had answered that it is none, and did not begin to lead it since.
 
 Lawful, and looks similar: who has begun to lead and has not heard, or not read all, and answers as
 its predecessor once did (it has `HEARD_NS`, and until it says that it leads in that epoch, where
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 IN_OFFICE: Final = "questions to coordinators in office"
 HEARD_NS: Final = 3_000_000_000
 """So long after it was committed a broker may not have heard that it leads."""
+_STOOD_NS: Final = 5_000_000_000
+"""How long after a trouble of its own a broker may go on with what it knew before."""
 _KINDS: Final = ("commit", "committed", "group_step")
 NOT_COORDINATOR: Final = 16
 _DENIED: Final = frozenset({14, NOT_COORDINATOR})
@@ -130,7 +132,7 @@ def _of_group(
         own = [row for row in own if row["t"] < until]
         spans = list(_spans(offices, heard, states, place, partition_of(group, partitions)))
         yield from _denials(spans, owed.get((arm, trial), UNSURE_NS), own, outcome)
-        yield from _acts(states, spans, own)
+        yield from _acts(offices, states, own)
 
 
 def _spans(
@@ -205,31 +207,34 @@ def _denials(
                 served = row
 
 
-def _acts(states: Sequence[State], spans: Sequence[Span], rows: Sequence[Row]) -> Iterator[Finding]:
+def _acts(offices: Offices, states: Sequence[State], rows: Sequence[Row]) -> Iterator[Finding]:
     """``rows``: one broker's, in order of their answers."""
     if not rows:
         return
-    node = rows[0]["node"]
-    led = [s.t - (s.row["error_ns"] or 0) - MOVED_NS for s in states if s.row["leader"] == node]
-    first_t = min(led, default=FOREVER)
+    led = list(_led(states, rows[0]["node"]))
+    first_t = min((begin for begin, _ in led), default=FOREVER)
     early = next((r for r in rows if r["error"] in _DONE and r["t"] < first_t), None)
     if early is not None:
         yield _acted(None, early)
-    for since, to_t in spans:
-        within = (r for r in rows if since <= r["invoke_t"] and r["t"] <= to_t and _tells(r))
-        knew = next(within, None)
-        if knew is None:
-            continue
-        again_t = min((t for t in led if t > since), default=FOREVER)
-        later = [r for r in rows if knew["t"] < r["invoke_t"] and r["t"] < again_t]
-        gone = next((r for r in later if _says_gone(r)), None)
-        if gone is None:
-            continue
-        # As long as it leads, it is to act.
-        again = (r for r in later if r["invoke_t"] > max(gone["t"], to_t + MOVED_NS) and _tells(r))
-        after = next(again, None)
-        if after is not None:
-            yield _acted(gone, after)
+        return
+    gone: Row | None = None
+    for row in rows:
+        if gone is not None and row["invoke_t"] > gone["t"] and _tells(row):
+            from_t, to_t = gone["invoke_t"], row["t"]
+            may_know = any(begin <= to_t and end >= from_t for begin, end in led)
+            if not may_know and not offices.had_trouble(row, from_t - _STOOD_NS, to_t):
+                yield _acted(gone, row)
+                return
+        if _says_gone(row):
+            gone = row
+
+
+def _led(states: Sequence[State], node: int) -> Iterator[Span]:
+    """From when to when (ns) it may have taken itself for the partition's leader."""
+    for at, state in enumerate(states):
+        if state.row["leader"] == node:
+            end = states[at + 1].t + HEARD_NS if at + 1 < len(states) else FOREVER
+            yield state.t - (state.row["error_ns"] or 0) - MOVED_NS, end
 
 
 def _says_gone(row: Row) -> bool:
@@ -253,9 +258,7 @@ def _acted(gone: Row | None, row: Row) -> Finding:
     after = "whose partition it had not led by then"
     if gone is not None:
         ago = (row["invoke_t"] - gone["t"]) / 1e6
-        after = (
-            f"{ago:.0f} ms after it had said that it does no more, and led its partition no more"
-        )
+        after = f"{ago:.0f} ms after it had said that it is none; it has not begun to lead since"
     says = f"acted as the coordinator of group {row['group']} ({row['step']}, error {row['error']})"
     return _finding(OTHER, row, f"{says}, {after}", *(() if gone is None else (gone,)))
 

@@ -138,8 +138,12 @@ def acts(*steps: Any) -> Any:
     return made
 
 
-GONE = ((5_000, 2, 0), (10_500, 2, 16))
-KEPT = ((5_000, 2, 0), (10_500, 2, 16, "raise"))
+def paused(told: Story, t: float) -> None:
+    told.add("node_event", t, node=2, event="pause")
+
+
+GONE = ((5_000, 2, 0), (13_500, 2, 16))
+KEPT = ((5_000, 2, 0), (14_000, 2, 16, "raise"))
 ACTS: dict[str, tuple[Any, int]] = {
     "it has not led": (acts((5_000, 3, 0)), 1),
     "it has not led, and knows members": (acts((5_000, 3, 25)), 1),
@@ -148,9 +152,14 @@ ACTS: dict[str, tuple[Any, int]] = {
     "it is about to be seen to lead": (acts((9_500, 3, 0)), 0),
     "it has not heard of its successor": (acts((5_000, 2, 0), (15_000, 2, 0)), 0),
     "it had said that it does no more": (acts(*GONE, (15_000, 2, 0)), 1),
-    "at once": (acts(*GONE, (10_700, 2, 0)), 1),
-    "it could not keep what it was to": (acts(*KEPT, (10_700, 2, 0)), 0),
+    "as it is deposed": (acts((5_000, 2, 0), (10_500, 2, 16), (10_700, 2, 0)), 0),
+    "it could not keep what it was to": (acts(*KEPT, (15_000, 2, 0)), 0),
     "it says so for good": (acts(*GONE, (15_000, 2, 16)), 0),
+    "it never acted before": (acts((14_000, 2, 16), (15_000, 2, 0)), 1),
+    "it had stood still": (
+        before(acts((14_000, 2, 16), (15_000, 2, 0)), lambda s: paused(s, 9_500)),
+        0,
+    ),
 }
 
 

@@ -39,6 +39,7 @@ def story(*, looks_ms: int | None = 500) -> Story:
     return told
 
 
+DUE = ("forgotten", "remembered", "remembered by another")
 CASES = {
     "forgotten": (story, lambda s: looked(s, CALM, "Dead"), None),
     "remembered": (story, lambda s: looked(s, CALM, "Empty"), REMEMBERED),
@@ -51,6 +52,25 @@ CASES = {
         story,
         lambda s: looked(s, CALM, "", type="fail", error=16),
         None,
+    ),
+    "as if it had members": (story, lambda s: looked(s, 12_000, "Stable"), REMEMBERED),
+    "as if it waited for some": (
+        story,
+        lambda s: looked(s, 12_000, "PreparingRebalance"),
+        REMEMBERED,
+    ),
+    "somebody was let in": (
+        story,
+        lambda s: (step(s, 11_500, "enter", invoke_t=11_400), looked(s, 12_000, "Stable")),
+        None,
+    ),
+    "somebody was not let in": (
+        story,
+        lambda s: (
+            step(s, 11_500, "enter", invoke_t=11_400, type="fail", error=25),
+            looked(s, 12_000, "Stable"),
+        ),
+        REMEMBERED,
     ),
     "soon after": (story, lambda s: looked(s, HEALED + 5_000, "Empty"), None),
     "asked to join again": (story, lambda s: (joined(s, 29_000), looked(s, CALM, "Empty")), None),
@@ -78,4 +98,4 @@ def test_who_only_asks_to_join_leaves_nothing_behind(name: str) -> Asks:
     tell(told)
     outcome = yield told
     assert [f.rule for f in outcome.findings] == ([] if rule is None else [rule])
-    assert bool(outcome.evidence[told.arm, 0, LEFT]) is (rule == REMEMBERED or name == "forgotten")
+    assert bool(outcome.evidence[told.arm, 0, LEFT]) is (name in DUE)
