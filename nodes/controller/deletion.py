@@ -8,6 +8,11 @@ A replica that is down or answers with an error becomes DeletionIneligible and *
 does a reassignment in progress. The topic is tried again when the broker is back, or when the
 reassignment is over. The znodes go last, so that a controller that fails in the middle leaves
 enough for its successor to continue.
+
+Where this differs from Kafka 3.9: there KafkaController.processTopicDeletion halts a topic that is
+being moved *before* it is queued, TopicDeletionManager.markTopicIneligibleForDeletion takes only
+what is queued, and so the topic goes at once, while it moves. What is meant is done here; clients
+see the same, a little later.
 """
 
 from __future__ import annotations
