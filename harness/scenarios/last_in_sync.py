@@ -123,6 +123,5 @@ LAST_IN_SYNC = Scenario(
         "replica.high.watermark.checkpoint.interval.ms": str(SELDOM_MS),
     },
     session_timeout_ms=SESSION_TIMEOUT_MS,
-    quiesce_s=30.0,
     profiles=BEYOND_SMOKE,
 )

@@ -141,6 +141,5 @@ REASSIGNMENT = Scenario(
         "fencing",
     ),
     leader_changes=True,
-    quiesce_s=40.0,
     profiles=BEYOND_SMOKE,
 )
