@@ -10,6 +10,7 @@ from harness.scenarios.controller_death import CONTROLLER_DEATH
 from harness.scenarios.controller_pause import CONTROLLER_PAUSE
 from harness.scenarios.disk_lost import DISK_LOST
 from harness.scenarios.double_failover import DOUBLE_FAILOVER
+from harness.scenarios.forgotten_watermark import FORGOTTEN_WATERMARK
 from harness.scenarios.group_rebalance import GROUP_REBALANCE
 from harness.scenarios.idle_elections import IDLE_ELECTIONS
 from harness.scenarios.isr_by_lag import ISR_BY_LAG
@@ -50,6 +51,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         LAGGING_FOLLOWER,
         ISR_BY_LAG,
         LAST_IN_SYNC,
+        FORGOTTEN_WATERMARK,
         DOUBLE_FAILOVER,
         CONTROLLER_DEATH,
         GROUP_REBALANCE,

@@ -4,17 +4,12 @@ min.insync.replicas is 1 here, so that a leader whose followers were all dropped
 records, and acknowledges them with acks=all by itself. Then it dies. Without unclean elections the
 partition has no leader until it is back (KIP-106: unclean.leader.election.enable is false): that is
 the price, and nothing acknowledged is lost. An election that is asked for meanwhile is refused.
-
-At last, of a topic of which two must be in sync, one is left that was not the last to have all: it
-comes back with a high watermark of long ago, to which others' logs reach that lack records, and
-dies again before these can have caught up (fault behind-the-epoch, KAFKA-7128).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -25,9 +20,7 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
-    in_turn,
     led_by,
-    offset_reader,
     replicated_load,
     rounds,
 )
@@ -42,45 +35,18 @@ ROUND_MS = 12_000
 AWAY_MS = 11_000
 """To be dropped, to die, to be missed, and some time with nobody to lead."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
-BEHIND = "behind"
-BEHIND_MS = 18_000
-"""Who is away, the other follower and the leader are missed one after the other, the leader twice,
-and it starts in between."""
-OF_TWO = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
-SELDOM_MS = 300_000
-"""So that who begins anew has a high watermark of before the run."""
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     assignment = led_by(stage.victim, stage.others, PARTITIONS)
-    # The controller last: who is away for a while is not the one that has to elect.
-    line = {0: [stage.victim, *stage.others]}
-    return [
-        Topic(name=TOPIC, assignment=assignment, configs=CONFIGS),
-        Topic(name=BEHIND, assignment=line, configs=OF_TWO),
-    ]
+    return [Topic(name=TOPIC, assignment=assignment, configs=CONFIGS)]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    load = replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0)
-    (reader,) = (role for role in load if role.role == "metadata-reader")
-    behind = {"topics": {BEHIND: 1}}
-    return [
-        *(role for role in load if role is not reader),
-        replace(reader, params={"topics": [TOPIC, BEHIND]}),
-        Role(
-            role="producer",
-            process="producer-behind",
-            params={**behind, "acks": -1, "rate_per_s": 50.0, "first_value": 2_000_000_000},
-        ),
-        Role(role="consumer", process="consumer-behind", params=behind),
-        replace(offset_reader(BEHIND, 1), process="offset-reader-behind"),
-    ]
+    return replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0)
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
-    room = replace(profile, chaos_s=profile.chaos_s - BEHIND_MS / 1000)
-    turns = rounds(room, ROUND_MS)
     entries = [
         Entry(
             id=f"alone-{turn}",
@@ -89,25 +55,16 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             duration_ms=AWAY_MS,
             params={"partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}"},
         )
-        for turn in turns
+        for turn in rounds(profile, ROUND_MS)
     ]
-    entries.append(
-        Entry(
-            id="behind",
-            fault="behind-the-epoch",
-            at_ms=len(turns) * ROUND_MS + rng.randint(200, 500),
-            duration_ms=BEHIND_MS,
-            params={"partition": f"{BEHIND}-0"},
-        )
-    )
-    return Plan.of(rng.getrandbits(31), in_turn(entries))
+    return Plan.of(rng.getrandbits(31), entries)
 
 
 LAST_IN_SYNC = Scenario(
     name="last-in-sync",
     conjecture=(
         "When the last replica in sync dies nobody else leads its partition before it is back, and "
-        "no record that was acknowledged is lost, even if it forgot how far all had come."
+        "no record that it had acknowledged is lost."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
     needs=frozenset(
@@ -118,10 +75,8 @@ LAST_IN_SYNC = Scenario(
     plan=_plan,
     checks=("truncation-loss", "polls", "offsets", "stale-metadata"),
     leader_changes=True,
-    overrides={
-        "replica.lag.time.max.ms": str(LAG_MAX_MS),
-        "replica.high.watermark.checkpoint.interval.ms": str(SELDOM_MS),
-    },
+    overrides={"replica.lag.time.max.ms": str(LAG_MAX_MS)},
     session_timeout_ms=SESSION_TIMEOUT_MS,
+    quiesce_s=30.0,
     profiles=BEYOND_SMOKE,
 )
