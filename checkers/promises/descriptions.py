@@ -137,6 +137,10 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
         for row in history.rows("log_end")
         if row["error"] is None
     }
+    by_version = {_whose(row)[:3] for row in rows if row["api"].endswith(_FORMS)}
+    for arm, trial, node in sorted(read - by_version):
+        if any(key[:2] == (arm, trial) for key in by_version):
+            yield arm, trial, f"nobody tells what node {node} says in which version of a request"
     rows = [row for row in rows if not row["api"].endswith((_FORMS, _ASKED_FOR))]
     told = {_whose(row)[:3] for row in rows if row["api"] != _GAUGES}
     for arm, trial, node in sorted(read - told):

@@ -53,6 +53,12 @@ def ask(address: tuple[str, int], entity: Any, timeout_s: float) -> Any:
             raise NoAnswer(f"{host}:{port}: {e}") from e
 
 
+def served(address: tuple[str, int], timeout_s: float) -> dict[int, tuple[int, int]]:
+    """By API key: the lowest and the highest version that the broker says it serves."""
+    answer = ask(address, request(ApiKey.API_VERSIONS, 0), timeout_s)
+    return {int(a.api_key): (int(a.min_version), int(a.max_version)) for a in answer.api_keys}
+
+
 def cluster_idea(address: tuple[str, int], timeout_s: float) -> ClusterIdea:
     """What the broker at ``address`` tells clients about its peers."""
     answer = ask(address, request(ApiKey.METADATA, METADATA_VERSION, topics=[]), timeout_s)

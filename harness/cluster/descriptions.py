@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from faults.protocol import Capability, Link, View
-from harness.cluster.ask import NoAnswer, ask, error_name, request
+from harness.cluster.ask import NoAnswer, ask, error_name, request, served
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
 from harness.cluster.gauges import record_gauges
@@ -246,14 +246,13 @@ def _place(host: str, port: int, rack: str | None) -> str:
 def _served(address: tuple[str, int]) -> list[ApiKey]:
     """Who does not even answer this is judged by those who ask as clients do."""
     try:
-        answer = ask(address, request(ApiKey.API_VERSIONS, 0), _TIMEOUT_S)
+        ranges = served(address, _TIMEOUT_S)
     except NoAnswer:
         return []
-    served = {int(a.api_key): (int(a.min_version), int(a.max_version)) for a in answer.api_keys}
     return [
         api
         for api, version in _VERSIONS.items()
-        if api in served and served[api][0] <= version <= served[api][1]
+        if api in ranges and ranges[api][0] <= version <= ranges[api][1]
     ]
 
 

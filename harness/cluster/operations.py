@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from faults.protocol import Link
-from harness.cluster.ask import NoAnswer, ask, error_name, request
+from harness.cluster.ask import NoAnswer, ask, error_name, request, served
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
 from harness.cluster.view import ZookeeperView
@@ -109,10 +109,10 @@ def record_operations(cluster: Cluster, topics: Sequence[str]) -> None:
 def _operate(
     view: ZookeeperView, topic: str, address: tuple[str, int]
 ) -> Iterator[tuple[Operation, str, str]]:
-    served = {int(api.api_key): api for api in _served(address)}
+    ranges = served(address, _TIMEOUT_S)
     for operation in OPERATIONS:
-        api = served.get(operation.api)
-        if api is None or not int(api.min_version) <= operation.version <= int(api.max_version):
+        low, high = ranges.get(operation.api, (0, -1))
+        if not low <= operation.version <= high:
             continue
         told, truth = operate(operation, topic, lambda: _held(view, topic), address)
         if told is not None:
@@ -142,11 +142,6 @@ def _held(view: ZookeeperView, topic: str) -> Held:
     names = {each.name: each for each in view.topics()}
     partitions = len(names[topic].replicas) if topic in names else 0
     return Held(dict(view.settings(topic)), partitions, VALIDATED in names)
-
-
-def _served(address: tuple[str, int]) -> Sequence[Any]:
-    answer = ask(address, request(ApiKey.API_VERSIONS, 0), _TIMEOUT_S)
-    return tuple(answer.api_keys)
 
 
 # ---- what is asked for ---------------------------------------------------------------------------

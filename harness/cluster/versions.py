@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from crc32c import crc32c
 
 from faults.protocol import Link
-from harness.cluster.ask import CLIENT_ID, NoAnswer, ask, request
+from harness.cluster.ask import CLIENT_ID, NoAnswer, ask, request, served
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
 from harness.cluster.view import ZookeeperView
@@ -63,6 +63,7 @@ _KEYS: Final = (
     *("group_id", "key", "api_key", "resource_name", "member_id", "log_dir"),
 )
 """Fields by which the entries of a list are told apart, the first that there is."""
+_FAILED: Final = (WireClientError, WireError, OSError)
 Said = dict[str, tuple[str, str]]
 """Where in an answer (with the names of entries) -> where in its schema, and what is said."""
 
@@ -152,13 +153,12 @@ def _asked(cluster: Cluster, node: int, address: tuple[str, int], topics: Sequen
             partitions.setdefault(s.topic, []).append(s.partition)
             if s.leader == node:
                 led.setdefault(s.topic, []).append((s.partition, s.leader_epoch))
-    answer = ask(address, request(ApiKey.API_VERSIONS, 0), _TIMEOUT_S)
-    served = {int(a.api_key): (int(a.min_version), int(a.max_version)) for a in answer.api_keys}
     has_groups = any(s.topic == _OFFSETS_TOPIC for s in states)
     live = set(cluster.view.live_brokers())
     all_live = all(live.issuperset(s.replicas) for s in states)
     has_controller = isinstance(cluster.view, ZookeeperView)
-    asked = _Asked(topics, led, partitions, has_groups, all_live, has_controller, served)
+    ranges = served(address, _TIMEOUT_S)
+    asked = _Asked(topics, led, partitions, has_groups, all_live, has_controller, ranges)
     newest = next(iter(asked.versions(ApiKey.METADATA)), 0)
     ids: dict[str, Any] = {}
     if newest >= 10:  # the first with topic ids
@@ -348,18 +348,38 @@ def _is_position_in(entry: Any, topics: Sequence[str]) -> bool:
 
 def compared(question: Question, address: tuple[str, int]) -> Iterator[tuple[str, str, bool]]:
     """Of each form but the first: how it is asked; `SAME`, or what is said otherwise; and whether
-    what the first one says stood still meanwhile. Nothing where the first one is not answered: that
-    is judged by those who ask as clients do; and no truth where another one took too long."""
+    what the first one says stood still meanwhile. Of the first itself when it is not answered, and
+    another is; nothing where none is: that is judged by those who ask as clients do. There is no
+    truth where one took too long."""
     first, *others = question.forms
     with Connection(*address, CLIENT_ID, _TIMEOUT_S) as connection:
         try:
             newest = _answer(connection, question, first)
-            told = [(form, *_held_against(newest, connection, question, form)) for form in others]
+        except RequestTimedOut:
+            return
+        except _FAILED as error:
+            if any(_is_answered(connection, question, form) for form in others):
+                yield _how(first), f"no answer: {type(error).__name__}", True
+            return
+        told = [(form, *_held_against(newest, connection, question, form)) for form in others]
+        try:
             stands = newest == _answer(connection, question, first)
-        except (WireClientError, WireError, OSError):
+        except _FAILED:
             return
     for form, says, in_time in told:
-        yield f"version {form.version}{form.says}", says, stands and in_time
+        yield _how(form), says, stands and in_time
+
+
+def _how(form: Form) -> str:
+    return f"version {form.version}{form.says}"
+
+
+def _is_answered(connection: Connection, question: Question, form: Form) -> bool:
+    try:
+        _answer(connection, question, form)
+    except _FAILED:
+        return False
+    return True
 
 
 def _held_against(
@@ -369,7 +389,7 @@ def _held_against(
         otherwise = list(_differences(newest, _answer(connection, question, form)))
     except RequestTimedOut as error:
         return str(error), False
-    except (WireClientError, WireError, OSError) as error:
+    except _FAILED as error:
         return f"no answer: {type(error).__name__}", True
     return "; ".join(otherwise[:_SHOWN]) or SAME, True
 

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 RULE: Final = "coordinator-denies"
 SERVED: Final = "questions about groups once all was calm"
-_KINDS: Final = ("commit", "committed", "group_step")
+KINDS: Final = ("commit", "committed", "group_step")
 _DENIED: Final = (14, 15, 16)
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 OTHER: Final = "another-coordinates"
-_DONE: Final = (0, 22, 25, 27, 68, 69, 79, 81, 82)
+DONE: Final = (0, 22, 25, 27, 68, 69, 79, 81, 82)
 """Done, or refused by who looked at its own group: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
 REBALANCE_IN_PROGRESS, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, MEMBER_ID_REQUIRED,
 GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID."""
 
 
 def denying(history: History, outcome: Outcome) -> Iterator[Finding]:
-    kinds = [kind for kind in _KINDS if history.has(kind)]
+    kinds = [kind for kind in KINDS if history.has(kind)]
     if not kinds:
         return
     frames = [
@@ -56,7 +56,7 @@ def denying(history: History, outcome: Outcome) -> Iterator[Finding]:
         return
     late = asked.join(F.broadcast(calm), BY).where("invoke_t > _owed")
     error = F.coalesce("error", F.lit(0))
-    wrong = F.when(F.col("_leads") == 1, error.isin(*_DENIED)).otherwise(error.isin(*_DONE))
+    wrong = F.when(F.col("_leads") == 1, error.isin(*_DENIED)).otherwise(error.isin(*DONE))
     wrong_t = F.when(wrong, F.col("t"))
     sums = late.groupBy(*BY, "_leads").agg(
         F.count("*").alias("asked"),

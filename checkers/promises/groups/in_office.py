@@ -40,7 +40,7 @@ from checkers.facts.timeline import FOREVER
 from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.denying import OTHER, RULE
+from checkers.promises.groups.denying import DONE, KINDS, OTHER, RULE
 from checkers.promises.groups.living_groups import REBALANCE_IN_PROGRESS
 from checkers.promises.groups.offices import MOVED_NS, OFFSETS_TOPIC, Offices, offices, partition_of
 
@@ -52,7 +52,6 @@ HEARD_NS: Final = 3_000_000_000
 """So long after it was committed a broker may not have heard that it leads."""
 _STOOD_NS: Final = 5_000_000_000
 """How long after a trouble of its own a broker may go on with what it knew before."""
-_KINDS: Final = ("commit", "committed", "group_step")
 NOT_COORDINATOR: Final = 16
 _DENIED: Final = frozenset({14, NOT_COORDINATOR})
 """COORDINATOR_LOAD_IN_PROGRESS, and that it is another."""
@@ -60,8 +59,6 @@ _NONE: Final = 15
 """COORDINATOR_NOT_AVAILABLE."""
 _READS: Final = frozenset({"committed", "ask", "see", "own", "look", "describe"})
 _BLIND: Final = frozenset({"live", "beat", "last"})
-_DONE: Final = frozenset({0, 22, 25, 27, 68, 69, 79, 81, 82})
-"""As `denying` has them."""
 _BY: Final = ("arm", "trial", "group")
 Row = Mapping[str, Any]
 Span = tuple[int, int]
@@ -79,7 +76,7 @@ class _Heard:
 
 
 def in_office(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
-    kinds = [kind for kind in _KINDS if history.has(kind)]
+    kinds = [kind for kind in KINDS if history.has(kind)]
     if not kinds:
         return
     frames = []
@@ -128,11 +125,16 @@ def _of_group(
     for node in sorted({row["node"] for row in rows}):
         own = [row for row in rows if row["node"] == node]
         place = (arm, trial, node)
-        until = heard.forged.get(place, own[-1]["t"] + 1)
-        own = [row for row in own if row["t"] < until]
         spans = list(_spans(offices, heard, states, place, partition_of(group, partitions)))
-        yield from _denials(spans, owed.get((arm, trial), UNSURE_NS), own, outcome)
-        yield from _acts(offices, states, own)
+        found = (
+            *_denials(spans, owed.get((arm, trial), UNSURE_NS), own, outcome),
+            *_acts(offices, states, own),
+        )
+        for row, finding in found:
+            if row["t"] >= heard.forged.get(place, FOREVER):
+                outcome.excuse(arm, trial, finding.rule, "forged", of=IN_OFFICE)
+            else:
+                yield finding
 
 
 def _spans(
@@ -180,7 +182,7 @@ def _tells(row: Row) -> bool:
     """Whether who answered so has read the group."""
     blind = row["step"] in _BLIND
     blind = blind or (row["step"] == "sync" and row["error"] == REBALANCE_IN_PROGRESS)
-    return row["error"] in _DONE and not blind
+    return row["error"] in DONE and not blind
 
 
 def _denies(row: Row) -> bool:
@@ -189,7 +191,7 @@ def _denies(row: Row) -> bool:
 
 def _denials(
     spans: Sequence[Span], needed_ns: int, rows: Sequence[Row], outcome: Outcome
-) -> Iterator[Finding]:
+) -> Iterator[tuple[Row, Finding]]:
     """``rows``: one broker's, in order of their answers; of each time in office the first.
     ``needed_ns``: after so long it has read its groups, whatever it has answered."""
     for since, to_t in spans:
@@ -201,21 +203,21 @@ def _denials(
             if known or row["invoke_t"] > since + needed_ns:
                 outcome.saw(row["arm"], row["trial"], IN_OFFICE)
                 if _denies(row):
-                    yield _denied(since, served if known else None, row)
+                    yield row, _denied(since, served if known else None, row)
                     break
             if served is None and _tells(row):
                 served = row
 
 
-def _acts(offices: Offices, states: Sequence[State], rows: Sequence[Row]) -> Iterator[Finding]:
+def _acts(
+    offices: Offices, states: Sequence[State], rows: Sequence[Row]
+) -> Iterator[tuple[Row, Finding]]:
     """``rows``: one broker's, in order of their answers."""
-    if not rows:
-        return
     led = list(_led(states, rows[0]["node"]))
     first_t = min((begin for begin, _ in led), default=FOREVER)
-    early = next((r for r in rows if r["error"] in _DONE and r["t"] < first_t), None)
+    early = next((r for r in rows if r["error"] in DONE and r["t"] < first_t), None)
     if early is not None:
-        yield _acted(None, early)
+        yield early, _acted(None, early)
         return
     gone: Row | None = None
     for row in rows:
@@ -223,7 +225,7 @@ def _acts(offices: Offices, states: Sequence[State], rows: Sequence[Row]) -> Ite
             from_t, to_t = gone["invoke_t"], row["t"]
             may_know = any(begin <= to_t and end >= from_t for begin, end in led)
             if not may_know and not offices.had_trouble(row, from_t - _STOOD_NS, to_t):
-                yield _acted(gone, row)
+                yield row, _acted(gone, row)
                 return
         if _says_gone(row):
             gone = row

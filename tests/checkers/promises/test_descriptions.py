@@ -354,9 +354,19 @@ def test_who_was_asked_in_all_versions_has_described_nothing(story: Any) -> Asks
     sound(story, {})
     story.add("log_end", 90_000, node=3, log_start_offset=0, log_end_offset=40, is_leader=False)
     same = "the same"
-    tell(story, 3, ("Fetch by version", "t", "version 4"), same, truth=same, known=True)
+    for node in (*NODES, 3):
+        tell(story, node, ("Fetch by version", "t", "version 4"), same, truth=same, known=True)
     outcome = yield story
     assert outcome.unknowns == [f"{story.arm}, trial 0: nobody tells what node 3 describes"]
+
+
+@judging(check)
+def test_one_of_those_that_are_asked_in_all_versions_was_not(story: Any) -> Asks:
+    sound(story, {})
+    same = "the same"
+    tell(story, 1, ("Fetch by version", "t", "version 4"), same, truth=same, known=True)
+    says = "nobody tells what node 2 says in which version of a request"
+    assert (yield story).unknowns == [f"{story.arm}, trial 0: {says}"]
 
 
 @judging(check)
@@ -365,6 +375,8 @@ def test_what_was_asked_in_all_versions_is_not_known_by_zookeeper(story: Any) ->
     sound(story, {}, known=False)
     moves, rows = "ListPartitionReassignments", story.rows["described"]
     rows[:] = [r for r in rows if r["api"] not in (moves, GAUGE[0])]
-    tell(story, 1, ("Fetch by version", "t", "version 4"), "the same", truth="the same", known=True)
+    same = "the same"
+    for node in NODES:
+        tell(story, node, ("Fetch by version", "t", "version 4"), same, truth=same, known=True)
     outcome = yield story
     assert not outcome.unknowns

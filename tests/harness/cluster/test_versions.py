@@ -130,6 +130,15 @@ def test_who_does_not_answer_at_all_is_judged_elsewhere(monkeypatch: pytest.Monk
     assert not told(monkeypatch, ALL, answers)
 
 
+def test_the_newest_alone_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers(version: int) -> Any:
+        if version == 12:
+            raise ConnectionFailed("closed")
+        return metadata(version)
+
+    assert told(monkeypatch, ALL, answers) == {"version 12": ("no answer: ConnectionFailed", True)}
+
+
 @pytest.mark.parametrize(("old", "same"), [(3, True), (4, False), (-1, False)])
 def test_positions_of_all_and_of_each(
     monkeypatch: pytest.MonkeyPatch, old: int, same: bool

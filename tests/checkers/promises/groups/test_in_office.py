@@ -123,6 +123,7 @@ def test_who_has_served_a_group_serves_it_until_it_is_deposed(name: str) -> Asks
     told = make()
     found = yield told
     assert [f.rule for f in found.findings] == [DENIES] * broken
+    assert bool(found.excused) is ("forger" in name)
     assert not broken or found.evidence[told.arm, 0, IN_OFFICE]
 
 
