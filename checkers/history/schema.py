@@ -58,6 +58,9 @@ _OP: Final[Mapping[str, str]] = {
 _TP: Final[Mapping[str, str]] = {"topic": "string", "partition": "int32"}
 FORGER: Final = "biplane-forger-"
 """So begin the client ids of forged control requests; a controller's is its broker's number."""
+SENT: Final = " (sent)"
+"""So ends the ``failure`` of a produce whose client, a library that may keep records back, tells
+that it sent some of that partition meanwhile."""
 _LEADER: Final = "topic:string,partition:int32,leader:int32,leader_epoch:int32"
 
 
@@ -78,7 +81,8 @@ _KINDS: Final = (
     # ---- client operations -------------------------------------------------------------------
     Kind(
         "produce",
-        "One record offered to one broker; `value` is unique in a trial.",
+        "One record offered to one broker; `value` is unique in a trial. Where nobody answered, "
+        "`node` or the end of `failure`, (sent), tells that a broker was asked at all.",
         {
             **_OP,
             **_TP,
