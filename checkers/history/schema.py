@@ -58,6 +58,8 @@ _OP: Final[Mapping[str, str]] = {
 _TP: Final[Mapping[str, str]] = {"topic": "string", "partition": "int32"}
 FORGER: Final = "biplane-forger-"
 """So begin the client ids of forged control requests; a controller's is its broker's number."""
+SHUTDOWN: Final = "CONTROLLED_SHUTDOWN"
+"""What a broker asks its controller for before it stops; as ``api`` of ``forged`` alone."""
 SENT: Final = " (sent)"
 """So ends the ``failure`` of a produce whose client, a library that may keep records back, tells
 that it sent some of that partition meanwhile."""
@@ -504,7 +506,8 @@ _KINDS: Final = (
     ),
     Kind(
         "forged",
-        "One request from a zombie or forger, and the answer.",
+        "One request from a zombie or forger, and the answer. Of a ControlledShutdown `node` is "
+        "the controller that was asked, and `broker` in whose name.",
         {
             **_OP,
             **_TP,
@@ -519,6 +522,7 @@ _KINDS: Final = (
             "partition_error": "int32",
             "correlation_id": "int32",
             "client_id": "string",
+            "broker": "int32",
         },
     ),
     Kind(
