@@ -661,7 +661,7 @@ _KINDS: Final = (
             # leader-epoch-checkpoint
             "checkpoint": "list<struct<leader_epoch:int32,offset:int64>>",
             "topic_id": "string",
-            # sort: batch | times | index | snapshot | epochs
+            # sort: batch | times | index | producer | snapshot | forgotten | epochs
             "damage": "list<struct<sort:string,file:string,says:string>>",
             "error": "string",
         },
