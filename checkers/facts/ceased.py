@@ -11,6 +11,9 @@ both systems and on machines that were three times too busy:
                s at most, in between for as long as nobody coordinates
     paced      producers and consumers: they pause (7 s), and wait for free connections (13.2 s)
 
+Blind: a partition, or a topic, that is left out of questions that go on about others; a hole after
+healing that ends before the load does.
+
 Both are as many times as long as `checkers.facts.strain` says of a busy machine. The end begins
 once all is healed: who does not run then, or is cut off, is not asked.
 """

@@ -10,7 +10,8 @@ one that shuts down, which leads nothing and is in no in-sync set, for as long a
   Kafka's is given. What it sends tells what it knows.
 
 Lawful, and looks similar: a controller that has not heard of the new registration obeys; one that
-is none any more (11, 41), or for which the broker is gone (8, and -1, by which Kafka trips).
+is none any more (11, 41); one for which the broker is gone, as its registration was a moment ago
+(8, and -1, by which Kafka trips).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.registrations import absences, was_absent
 from checkers.history.schema import SHUTDOWN
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -30,7 +32,10 @@ if TYPE_CHECKING:
 RULE: Final = "stale-shutdown-accepted"
 GOODBYES: Final = "goodbyes of former registrations"
 _STALE: Final = 77
-_ELSEWHERE: Final = (-1, 8, 11, 41)
+_NO_CONTROLLER: Final = (11, 41)
+_GONE: Final = (-1, 8)
+_HEARD_NS: Final = 3_000_000_000
+"""So late a controller may hear of a registration."""
 Place = tuple[str, int, int, int]
 """Arm, trial, controller and broker."""
 
@@ -53,7 +58,10 @@ def goodbyes(history: History, outcome: Outcome) -> Iterator[Finding]:
         if not newer:
             outcome.unjudged(row["arm"], "goodbyes to who may not know that the broker is back")
             continue
-        if row["error"] in _ELSEWHERE:
+        gone = was_absent(
+            absences(history).get((*trial, row["broker"]), ()), row["invoke_t"], _HEARD_NS
+        )
+        if row["error"] in _NO_CONTROLLER or (gone and row["error"] in _GONE):
             outcome.unjudged(row["arm"], "goodbyes to no controller, or of a broker that is gone")
             continue
         outcome.saw(*trial, GOODBYES)

@@ -223,8 +223,12 @@ def knows(story: Any, broker_epoch: int = 50, t: float = 5_000, **more: Any) -> 
         ({"error": 42}, {}, 1, 1),
         ({"error": 41}, {}, 0, 0),
         ({"error": 11}, {}, 0, 0),
-        ({"error": 8}, {}, 0, 0),
-        ({"error": -1}, {}, 0, 0),
+        ({"error": 8}, {}, 1, 1),  # it lives
+        ({"error": -1}, {}, 1, 1),
+        ({"error": -1}, {"gone": (4_000, 6_500)}, 0, 0),
+        ({"error": 8}, {"gone": (8_000, None)}, 0, 0),
+        ({"error": 8}, {"gone": (3_000, 4_000)}, 1, 1),  # it has long been back
+        ({"error": 0}, {"gone": (8_000, None)}, 1, 1),
         ({"error": None, "type": "info"}, {}, 0, 0),
         ({"broker_epoch": 50}, {}, 0, 0),  # that of who lives
         ({"broker_epoch": 49}, {}, 1, 1),  # one that never was
@@ -239,8 +243,12 @@ def knows(story: Any, broker_epoch: int = 50, t: float = 5_000, **more: Any) -> 
 def test_a_goodbye_of_the_past_is_refused(
     story: Any, more: dict[str, Any], knowledge: dict[str, Any], broken: int, judged: int
 ) -> Asks:
+    spans = zip(knowledge.get("gone", ()), ("unregistered", "registered"), strict=False)
+    for t, event in spans:
+        if t is not None:
+            story.add("node_event", t, node=2, event=event)
     knows(story, 40, 1_000)
-    knows(story, **knowledge)
+    knows(story, **{name: value for name, value in knowledge.items() if name != "gone"})
     goodbye(story, **more)
     found = yield story
     assert found.counts == ({RULE: 1} if broken else {})
