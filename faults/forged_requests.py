@@ -10,6 +10,11 @@ Traps: a StopReplica with leader epoch -1 or -2 means "no epoch" and "being dele
 lawfully applied, so stale leader epochs are forged only below an epoch of at least 1 for that API;
 UpdateMetadata carries leader epochs that brokers do not fence, so that lie does not exist for it.
 
+A ControlledShutdown is no controller's request but a broker's, to its controller, and about no
+partition. Told with the epoch of a registration of the past it is what a broker said before it
+went, and comes now (KIP-380): whoever believes it relieves the broker that is back, for good. It is
+forged with that lie alone, in the name of each target, and only when it is asked for.
+
 ``old_news`` is what a controller of the past would really say: leaders and leader epochs as they
 were committed before the plan began. Registrations are remembered from then, too: a broker that has
 registered anew since is sent the epoch of its former registration, others one that never was.
@@ -43,6 +48,7 @@ LIES: Final = (
     "future_controller_epoch",
 )
 APIS: Final = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
+SHUTDOWN: Final = "CONTROLLED_SHUTDOWN"
 _LINKS: Final = (str(Link.CONTROL), str(Link.INTER_BROKER), str(Link.CLIENT))
 _FUTURE: Final = 10
 
@@ -96,9 +102,7 @@ def forge(
         controller_epoch += _FUTURE
         told = dataclasses.replace(told, controller_epoch=controller_epoch)
     elif lie == "stale_broker_epoch":
-        if former_broker_epoch is None or former_broker_epoch >= broker_epoch:
-            former_broker_epoch = broker_epoch - 1
-        broker_epoch = former_broker_epoch
+        broker_epoch = _of_the_past(broker_epoch, former_broker_epoch)
     elif lie == "stale_leader_epoch":
         if api == "UPDATE_METADATA" or (api == "STOP_REPLICA" and state.leader_epoch < 1):
             return None
@@ -116,6 +120,11 @@ def forge(
         broker_epoch=broker_epoch,
         state=told,
     )
+
+
+def _of_the_past(broker_epoch: int, former: int | None) -> int:
+    """That of an earlier registration, or one that never was."""
+    return broker_epoch - 1 if former is None or former >= broker_epoch else former
 
 
 class ForgedRequests(BaseFault):
@@ -136,7 +145,7 @@ class ForgedRequests(BaseFault):
         params = Params(entry)
         self.targets = read_targets(params, default="all")
         self.lies = params.choices("lie", LIES, list(LIES[:3]))
-        self.apis = params.choices("api", APIS, list(APIS))
+        self.apis = params.choices("api", (*APIS, SHUTDOWN), list(APIS))
         self.links = [Link(name) for name in params.choices("link", _LINKS, str(Link.CONTROL))]
         self.partitions = read_partitions(params)
         self.per_round = params.integer("per_round", 1, low=1, high=1000)
@@ -186,6 +195,9 @@ class ForgedRequests(BaseFault):
         for node in targets:
             if node not in self.nodes:
                 self.nodes.append(node)
+        if SHUTDOWN in self.apis and "stale_broker_epoch" in self.lies:
+            for node in targets:
+                self._say_goodbye_for(ctx, node)
         states = find_partitions(self.partitions, ctx)
         for node in targets:
             here = [s for s in states if node in s.replicas] or states
@@ -201,7 +213,7 @@ class ForgedRequests(BaseFault):
         return former is not None and former.leader_epoch < state.leader_epoch
 
     def _lie_about(self, ctx: Context, node: int, link: Link, state: PartitionState) -> None:
-        for api in self.apis:
+        for api in (api for api in self.apis if api != SHUTDOWN):
             for lie in self.lies:
                 controller, broker_epoch = ctx.view.controller(), ctx.view.broker_epoch(node)
                 if controller is None or broker_epoch is None:
@@ -246,21 +258,11 @@ class ForgedRequests(BaseFault):
             timeout_s=self.timeout_ms / 1000,
             **more,
         )
-        self._op += 1
-        self.sent += 1
-        self.answered += answer.failure is None
         state = forged.state
-        ctx.record(
-            "forged",
-            t=answer.t,
-            process=f"forger-{self.id}",
+        self._tell(
+            ctx,
+            answer,
             node=forged.node,
-            # an answer is certain knowledge, whatever it says; without one nobody knows
-            type="ok" if answer.failure is None else "info",
-            op=self._op,
-            invoke_t=answer.invoke_t,
-            error=answer.error,
-            failure=answer.failure,
             topic=state.topic,
             partition=state.partition,
             api=forged.api,
@@ -272,6 +274,52 @@ class ForgedRequests(BaseFault):
             leader=state.leader,
             leader_epoch=state.leader_epoch,
             partition_error=answer.partition_errors.get((state.topic, state.partition)),
+        )
+
+    def _say_goodbye_for(self, ctx: Context, node: int) -> None:
+        controller, broker_epoch = ctx.view.controller(), ctx.view.broker_epoch(node)
+        if controller is None or broker_epoch is None:
+            return
+        past = _of_the_past(broker_epoch, self._former_broker_epochs.get(node))
+        if past < 0:
+            return  # -1 bypasses the check
+        if controller not in self.nodes:
+            self.nodes.append(controller)
+        answer = ctx.control.controlled_shutdown(
+            controller,
+            Link.INTER_BROKER,
+            broker=node,
+            broker_epoch=past,
+            timeout_s=self.timeout_ms / 1000,
+        )
+        self._tell(
+            ctx,
+            answer,
+            node=controller,
+            api=SHUTDOWN,
+            plane="data",
+            lie="stale_broker_epoch",
+            controller_id=controller,
+            controller_epoch=ctx.view.controller_epoch(),
+            broker_epoch=past,
+            broker=node,
+        )
+
+    def _tell(self, ctx: Context, answer: ControlAnswer, **fields: Any) -> None:
+        self._op += 1
+        self.sent += 1
+        self.answered += answer.failure is None
+        ctx.record(
+            "forged",
+            t=answer.t,
+            process=f"forger-{self.id}",
+            # an answer is certain knowledge, whatever it says; without one nobody knows
+            type="ok" if answer.failure is None else "info",
+            op=self._op,
+            invoke_t=answer.invoke_t,
+            error=answer.error,
+            failure=answer.failure,
             correlation_id=answer.correlation_id,
             client_id=answer.client_id,
+            **fields,
         )

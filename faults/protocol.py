@@ -304,7 +304,8 @@ class ControlAnswer:
 
 
 class ControlRequests(Protocol):
-    """Speaks as a controller. Capability CONTROL_REQUESTS. States carry the epochs to be sent."""
+    """Speaks as a controller, or to one. Capability CONTROL_REQUESTS. States carry the epochs to be
+    sent."""
 
     def leader_and_isr(
         self,
@@ -343,6 +344,11 @@ class ControlRequests(Protocol):
         delete: bool,
         timeout_s: float = 5.0,
     ) -> ControlAnswer: ...
+    def controlled_shutdown(
+        self, node: int, link: Link, *, broker: int, broker_epoch: int, timeout_s: float = 5.0
+    ) -> ControlAnswer:
+        """``broker``, in that life, asks the controller ``node`` to be relieved before it stops."""
+        ...
 
 
 class Context(Protocol):

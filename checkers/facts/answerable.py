@@ -45,7 +45,8 @@ ERRORS: Final[Mapping[str, tuple[int, ...]]] = {
         "read_below": (*_PARTITION, 1, 5, 9),
         "read_at": (*_PARTITION, *_EPOCH, 1, 5, 9, 78),
         "metadata": (3, 5, 9, 17, 72, 100),
-        **dict.fromkeys(("probe", "forged", "control_request", "control_response"), _CONTROL),
+        **dict.fromkeys(("probe", "control_request", "control_response"), _CONTROL),
+        "forged": (*_CONTROL, 8),
     }.items()
 }
 NAMES_LEADER: Final = (0, 9)

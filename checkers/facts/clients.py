@@ -15,9 +15,10 @@ from pyspark.sql import functions as F
 from checkers.facts.after_healing import AfterHealing, At, Trial, after_healing
 from checkers.facts.histogram import grouped
 from checkers.facts.unions import is_true, named
+from checkers.history.schema import SENT
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
@@ -53,7 +54,9 @@ class Sum:
     since_answers: int
     since_begun: int
     """Those that were begun after healing, too."""
-    last_begun_t: int | None
+    since_asked: int
+    last_asked_t: int | None
+    """Those of them of which a broker was asked (`asked`), and when the last was begun."""
     last_invoke_t: int | None
     first_op: int | None
     last_op: int | None
@@ -66,9 +69,10 @@ class Sum:
     acks_high: int | None
     """The lowest and highest acks that it asked for; None of what is no produce."""
     end_begun: int
+    end_asked: int
     end_ok: int
     """Of the last `END_NS` of the load, all after healing: those that were begun and ended then,
-    and those of them that are `ok`."""
+    those of them of which a broker was asked, and those that are `ok`."""
     unplaced: int
     """Those that are `ok` and name no offset."""
     acked: int
@@ -104,6 +108,14 @@ def chaos(history: History) -> dict[Trial, tuple[int, int]]:
     return {t: (ends[t, "begin"], ends[t, "end"]) for t in begun if (t, "end") in ends}
 
 
+def asked() -> Column:
+    """Whether a row shows that a broker was asked: it answered, or the client says whom it asked,
+    or that it sent something. A library may take records and send none, which no broker is to blame
+    for."""
+    said = F.coalesce(F.col("failure").endswith(SENT), F.lit(False))
+    return F.col("error").isNotNull() | F.col("node").isNotNull() | said
+
+
 def _sums(history: History) -> list[Sum]:
     kinds = [kind for kind in OPERATIONS if history.has(kind)]
     if not kinds:
@@ -129,7 +141,8 @@ def _sums(history: History) -> list[Sum]:
         count(since & happened).alias("since_delivered"),
         count(since & (ok | F.col("error").isNotNull())).alias("since_answers"),
         F.count(begun).alias("since_begun"),
-        F.max(begun).alias("last_begun_t"),
+        F.count(F.when(F.col("_asked"), begun)).alias("since_asked"),
+        F.max(F.when(F.col("_asked"), begun)).alias("last_asked_t"),
         F.max(F.when(since, F.col("invoke_t"))).alias("last_invoke_t"),
         F.min(F.when(since, F.col("op"))).alias("first_op"),
         F.max(F.when(since, F.col("op"))).alias("last_op"),
@@ -137,6 +150,7 @@ def _sums(history: History) -> list[Sum]:
         count(F.col("_in_chaos") & ok).alias("chaos_ok"),
         count(F.col("_in_chaos") & ok & soon).alias("soon_ok"),
         count(F.col("_in_end")).alias("end_begun"),
+        count(F.col("_in_end") & F.col("_asked")).alias("end_asked"),
         count(F.col("_in_end") & ok).alias("end_ok"),
         count(ok & (F.coalesce("offset", F.lit(-1)) < 0)).alias("unplaced"),
         F.min("acks").alias("acks_low"),
@@ -191,5 +205,6 @@ def _rows(history: History, kind: str) -> DataFrame:
         F.when(late, F.col("_healed_t")).alias("_since_t"),
         is_true(in_chaos).alias("_in_chaos"),
         is_true(late & (F.col("t") >= end_t)).alias("_in_end"),
+        (asked() | (here("type") == "ok")).alias("_asked"),
         (here("acks") if kind == "produce" else none.cast("int")).alias("acks"),
     )

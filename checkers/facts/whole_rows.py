@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from checkers.facts.answerable import ERRORS, NAMES_LEADER
 from checkers.facts.courses import PHASES
 from checkers.history import KINDS
+from checkers.history.schema import SHUTDOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -127,6 +128,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "forged": (
         *(*_OPERATION, _need("node api plane controller_id controller_epoch broker_epoch")),
         _need("correlation_id client_id"),
+        _need("broker", api=(SHUTDOWN,)),
     ),
     "node_event": (_need("node event"),),
     "phase": (_need("name event"),),
@@ -182,7 +184,7 @@ _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "admin_request": {"type": _TYPES},
     "group_step": {"type": _TYPES, "step": _STEPS, "state": _STATES},
     "probe": {"type": _TYPES, "api": _APIS, "plane": _PLANES},
-    "forged": {"type": _TYPES, "api": _APIS, "plane": _PLANES, "lie": _LIES},
+    "forged": {"type": _TYPES, "api": (*_APIS, SHUTDOWN), "plane": _PLANES, "lie": _LIES},
     "assignment": {"event": ("assigned", "revoked", "lost")},
     "control_send": {"api": _APIS},
     "control_response": {"api": _APIS},

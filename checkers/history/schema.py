@@ -58,6 +58,11 @@ _OP: Final[Mapping[str, str]] = {
 _TP: Final[Mapping[str, str]] = {"topic": "string", "partition": "int32"}
 FORGER: Final = "biplane-forger-"
 """So begin the client ids of forged control requests; a controller's is its broker's number."""
+SHUTDOWN: Final = "CONTROLLED_SHUTDOWN"
+"""What a broker asks its controller for before it stops; as ``api`` of ``forged`` alone."""
+SENT: Final = " (sent)"
+"""So ends the ``failure`` of a produce whose client, a library that may keep records back, tells
+that it sent some of that partition meanwhile."""
 _LEADER: Final = "topic:string,partition:int32,leader:int32,leader_epoch:int32"
 
 
@@ -78,7 +83,8 @@ _KINDS: Final = (
     # ---- client operations -------------------------------------------------------------------
     Kind(
         "produce",
-        "One record offered to one broker; `value` is unique in a trial.",
+        "One record offered to one broker; `value` is unique in a trial. Where nobody answered, "
+        "`node` or the end of `failure`, (sent), tells that a broker was asked at all.",
         {
             **_OP,
             **_TP,
@@ -500,7 +506,8 @@ _KINDS: Final = (
     ),
     Kind(
         "forged",
-        "One request from a zombie or forger, and the answer.",
+        "One request from a zombie or forger, and the answer. Of a ControlledShutdown `node` is "
+        "the controller that was asked, and `broker` in whose name.",
         {
             **_OP,
             **_TP,
@@ -515,6 +522,7 @@ _KINDS: Final = (
             "partition_error": "int32",
             "correlation_id": "int32",
             "client_id": "string",
+            "broker": "int32",
         },
     ),
     Kind(
@@ -653,7 +661,7 @@ _KINDS: Final = (
             # leader-epoch-checkpoint
             "checkpoint": "list<struct<leader_epoch:int32,offset:int64>>",
             "topic_id": "string",
-            # sort: batch | times | index | snapshot | epochs
+            # sort: batch | times | index | producer | snapshot | forgotten | epochs
             "damage": "list<struct<sort:string,file:string,says:string>>",
             "error": "string",
         },

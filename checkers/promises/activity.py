@@ -11,7 +11,8 @@ the run was to have (each arm, as many rounds as were asked for):
 - a client that was launched had less than a minimum of success, each for itself: a producer on each
   of its topics (with acks=0, where nobody answers: less than a minimum was sent), a consumer on
   each of its, a reader or prober with each broker that it asks; one that asks several things in
-  turn (`checkers.facts.questions`) was told nothing of a sort, or left out a broker or a partition;
+  turn (`checkers.facts.questions`) was told nothing of a sort, or left out a broker or a partition,
+  or stopped asking a sort, or asked none of it for long (`checkers.facts.ceased`);
 - a client that writes or asks did not try while faults were played, or wrote with other acks than
   it was launched with, or was answered next to nothing while another was served (`_beside`);
 - a phase of the trial is missing: it ended before its time;
@@ -41,6 +42,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.ceased import ceased
 from checkers.facts.clients import Sum, chaos, sums
 from checkers.facts.courses import FORGER, PHASES
 from checkers.facts.details import details
@@ -90,7 +92,7 @@ def check(history: History) -> Outcome:
     _claimed(history, outcome)
     found = _operations(history, outcome, trials)
     _clients(history, outcome, trials, found)
-    for key, why in left_out(history):
+    for key, why in (*left_out(history), *ceased(history)):
         outcome.unknown(*key, why)
     for (arm, trial), says, broken in failed_clients(history):
         if broken:
@@ -481,6 +483,7 @@ PROMISE: Final = Promise(
         "one that was answered next to nothing, and another on that partition all the while",
         "a client that asks several things in turn was told nothing of a sort, or left out a "
         "broker or a partition; answers to a reader say nothing of a topic that it asks for",
+        "a client asked no more of one sort, or a broker no more, or nothing of a sort for long",
         "an entry of the plan was never played, not put in place, did not take hold, was never "
         "healed or healed early",
         "a flood did not last, or nobody answered a forger",

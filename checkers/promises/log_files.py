@@ -21,6 +21,10 @@ Violations:
   before it, or has a sequence that was there already: no leader takes that (KIP-98);
 - ``producers-otherwise``: a producer snapshot lacks the last batch that an idempotent producer had
   in the log up to there: whoever begins with it takes duplicates, or refuses what comes next;
+- ``producer-forgotten``: a producer snapshot knows of a batch that is not in the log any more, nor
+  a later one of that producer, though its segment is: compaction keeps the last batch of each
+  producer, emptied (Cleaner.shouldDiscardBatch). Who makes the snapshots anew, or has the log from
+  such a leader, does not know any more what that producer has written;
 - ``epochs-otherwise``: leader-epoch-checkpoint gives a record another leader epoch than its batch:
   followers are told to cut too much or too little (KIP-101);
 - ``epochs-of-the-past``: leader-epoch-checkpoint begins a leader epoch below the log's start, where
@@ -70,6 +74,7 @@ _BY_SORT: Final = {
     "times": "times-otherwise",
     "producer": "producer-went-back",
     "snapshot": "producers-otherwise",
+    "forgotten": "producer-forgotten",
     "epochs": "epochs-otherwise",
 }
 
@@ -259,6 +264,7 @@ PROMISE: Final = Promise(
         "times-otherwise": "A batch, or a segment, has its latest record's time.",
         "producer-went-back": "A producer's epoch never goes back along a log, nor its sequence.",
         "producers-otherwise": "A producer snapshot has the last batch of each producer.",
+        "producer-forgotten": "The last batch of a producer stays in the log, if only emptied.",
         "producers-differ": "The same log has the same producers' batches on all replicas.",
         "epochs-otherwise": "By its checkpoint each record has its own leader epoch.",
         "epochs-of-the-past": "Its checkpoint tells of no leader epoch below the log's start.",

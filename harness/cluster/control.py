@@ -104,6 +104,12 @@ class ControlClient:
 
         return self._send(node, link, entity, errors, timeout_s)
 
+    def controlled_shutdown(
+        self, node: int, link: Link, *, broker: int, broker_epoch: int, timeout_s: float = 5.0
+    ) -> ControlAnswer:
+        entity = control_requests.controlled_shutdown(broker, broker_epoch)
+        return self._send(node, link, entity, lambda _: {}, timeout_s)
+
     def _topic_ids(self) -> dict[str, str | None]:
         return {topic.name: topic.topic_id for topic in self._view.topics()}
 

@@ -20,6 +20,7 @@ VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.LEADER_AND_ISR: 7,
     ApiKey.UPDATE_METADATA: 8,
     ApiKey.STOP_REPLICA: 4,
+    ApiKey.CONTROLLED_SHUTDOWN: 3,
 }
 _INCREMENTAL: Final = 0
 """LeaderAndIsr's type: partitions that it does not name stay as they are."""
@@ -141,6 +142,12 @@ def stop_replica(sender: Sender, states: Sequence[PartitionState], *, delete: bo
             for topic, mine in _by_topic(states).items()
         ],
     )
+
+
+def controlled_shutdown(broker: int, broker_epoch: int) -> Any:
+    """A broker's, to its controller."""
+    api = ApiKey.CONTROLLED_SHUTDOWN
+    return request(api, VERSIONS[api], broker_id=broker, broker_epoch=broker_epoch)
 
 
 def _request(api: ApiKey, sender: Sender, /, **fields: Any) -> Any:

@@ -83,6 +83,8 @@ class _Reading:
     snapshots: int = 0
     epochs: list[dict[str, int]] = field(default_factory=list)
     producers: dict[int, _Written] = field(default_factory=dict)
+    remembered: dict[int, tuple[int, Path]] = field(default_factory=dict)
+    """By producer, the last offset that a snapshot knows of it, and which one."""
     damage: list[dict[str, str]] = field(default_factory=list)
 
     def damaged(self, sort: str, file: Path, says: str) -> None:
@@ -150,6 +152,7 @@ def _read(folder: Path) -> dict[str, Any]:
     for snapshot in snapshots:  # one beyond the end is of a log that was cut, and about to go
         if _offset_of(snapshot) == reading.end_offset:
             _check_snapshot(snapshot, reading)
+    _check_remembered(start_offset, reading)
     return {
         "segments": len(segments),
         "batches": reading.batches,
@@ -383,11 +386,24 @@ def _check_snapshot(file: Path, reading: _Reading) -> None:
         )
     }
     reading.snapshots += 1
+    for producer_id, known in kept.items():
+        if known.last_offset >= reading.remembered.get(producer_id, (0, file))[0]:
+            reading.remembered[producer_id] = (known.last_offset, file)
     for producer_id, written in reading.producers.items():
         if kept.get(producer_id) != written:
             says = f"producer {producer_id}: {kept.get(producer_id)}, not {written}"
             reading.damaged("snapshot", file, says)
     return None
+
+
+def _check_remembered(start_offset: int, reading: _Reading) -> None:
+    """The last batch of a producer is there as long as its segment is, if only as an empty one:
+    compaction keeps it, and a cut takes the snapshots that know of it along."""
+    for producer_id, (last_offset, file) in sorted(reading.remembered.items()):
+        written = reading.producers.get(producer_id)
+        if last_offset >= start_offset and (written is None or written.last_offset < last_offset):
+            says = f"producer {producer_id} has written up to {last_offset}; the log has no such"
+            reading.damaged("forgotten", file, f"{says} batch of it")
 
 
 def _checkpoint(file: Path, reading: _Reading) -> list[dict[str, int]]:

@@ -7,6 +7,8 @@ speaks to the brokers, in the name of the true controller: requests for its form
 be refused with STALE_BROKER_EPOCH, and those with leader epochs from before with
 STALE_CONTROLLER_EPOCH (LeaderAndIsr) or FENCED_LEADER_EPOCH (StopReplica), by every broker on
 either plane. A controller epoch of the past comes with the news of the past: leaders as they were.
+And the controller is told that brokers shut down, in the name of their former registrations: it
+must refuse that, or it gives those that are back nothing to lead any more.
 
 With its session a broker's watches are gone, too. Once it is back a topic of which each broker
 leads a partition, and nobody else has any, is given another setting: all must go by it. So is one
@@ -143,6 +145,11 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 f"forged-{turn}",
                 at_ms + 5600,
                 {"lie": ["stale_broker_epoch", "stale_leader_epoch"], "per_round": 2},
+            ),
+            _forged(
+                f"goodbye-{turn}",
+                at_ms + 6400,
+                {"api": "CONTROLLED_SHUTDOWN", "lie": "stale_broker_epoch"},
             ),
         ]
     begins_ms = [turn * ROUND_MS for turn in rounds(profile, ROUND_MS)]

@@ -25,6 +25,7 @@ from harness.workload.lifecycle import Lifecycle
 from harness.workload.outcomes import produce_outcome
 from harness.workload.pacing import Clock, is_busy
 from harness.workload.recorder import LiveRecorder
+from harness.workload.sent import EVERY_MS, Sent
 from harness.workload.spec import WorkloadError, WorkloadSpec
 from harness.workload.values import MIN_BYTES, encode_key, encode_value, headers_for
 
@@ -79,6 +80,7 @@ class Producer:
         self._spec, self._params = spec, params
         self._partitions = [(t, p) for t, count in params.topics.items() for p in range(count)]
         self._unanswered = 0
+        self._sent = Sent()
         self._refused: tuple[str, int, int] | None = None
         """Of which partition, and with which error, it was given up."""
 
@@ -97,6 +99,8 @@ class Producer:
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 3,
+                "stats_cb": self._sent.told,
+                "statistics.interval.ms": EVERY_MS,
                 **params.client,
             }
         )
@@ -195,7 +199,7 @@ class Producer:
                 **row,
             )
             return
-        code = error.code()
+        code, failure = error.code(), error.name()
         outcome = "info"
         if self._refused is not None:
             if self._refused[:2] == (row["topic"], row["partition"]):
@@ -204,6 +208,8 @@ class Producer:
             outcome = "fail"  # never left the client
         elif code > 0 and self._params.retries == 0 and not self._params.idempotent:
             outcome = produce_outcome(code, self._params.acks)
+        if code < 0:  # the client's own word: no broker answered
+            failure = self._sent.failure(failure, row["topic"], row["partition"], invoke_t)
         recorder.complete(
             "produce",
             op,
@@ -211,7 +217,7 @@ class Producer:
             invoke_t,
             t,
             error=code if code > 0 else None,
-            failure=error.name(),
+            failure=failure,
             **row,
         )
 

@@ -187,6 +187,20 @@ class FakeCluster:
     def stop_replica(self, node: int, link: Link, **sent: Any) -> ControlAnswer:
         return self.answers("STOP_REPLICA", node, link, sent)
 
+    def controlled_shutdown(self, node: int, link: Link, **sent: Any) -> ControlAnswer:
+        self.calls.append(("control", "CONTROLLED_SHUTDOWN", node, link, sent))
+        error = 77 if sent["broker_epoch"] < self.epochs[sent["broker"]] else 0
+        now = time.monotonic_ns()
+        return ControlAnswer(
+            invoke_t=now,
+            t=now + 1,
+            error=error,
+            partition_errors={},
+            failure=None,
+            correlation_id=1,
+            client_id="forger",
+        )
+
     def _refuse(self, api: str, node: int, link: Link, sent: dict[str, Any]) -> ControlAnswer:
         """As Kafka does: the reference sheet's order of checks."""
         self.calls.append(("control", api, node, link, sent))

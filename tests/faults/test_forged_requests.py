@@ -124,3 +124,27 @@ def test_forged_rows_fit_the_schema(ctx: Any, entry: Any) -> None:
 
     build(entry("forged-requests", interval_ms=0)).inject(ctx)
     assert [problem_with(row) for row in ctx.rows] == [None] * len(ctx.rows)
+
+
+def test_a_goodbye_is_said_to_the_controller_in_the_name_of_the_past(ctx: Any, entry: Any) -> None:
+    from checkers.history import problem_with
+
+    goodbye = {"api": "CONTROLLED_SHUTDOWN", "lie": ["stale_broker_epoch", "stale_leader_epoch"]}
+    fault = build(entry("forged-requests", target="all", interval_ms=0, **goodbye))
+    fault.prepare(ctx)
+    ctx.cluster.epochs[2] = 300
+    fault.inject(ctx)
+    fault.heal(ctx)
+    rows = ctx.rows
+    assert {row["api"] for row in rows} == {"CONTROLLED_SHUTDOWN"}
+    assert {row["node"] for row in rows} == {ctx.cluster.the_controller}
+    assert {row["broker"]: row["broker_epoch"] for row in rows}[2] == 102
+    assert [row["error"] for row in rows] == [77] * len(ctx.cluster.ids)
+    assert [problem_with(row) for row in rows] == [None] * len(rows)
+    assert ctx.cluster.the_controller in fault.nodes
+
+
+def test_a_goodbye_is_told_with_a_registration_of_the_past_alone(ctx: Any, entry: Any) -> None:
+    lies = {"api": "CONTROLLED_SHUTDOWN", "lie": "stale_leader_epoch"}
+    with pytest.raises(FaultFailed, match="no request could be forged"):
+        build(entry("forged-requests", interval_ms=0, **lies)).inject(ctx)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.spans import earliest, latest
+from checkers.history.schema import SHUTDOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -193,6 +194,7 @@ def _asked_by(history: History, kind: str) -> DataFrame:
     client, number = _STRANGE[kind]
     traced = history.frame("control_request").where("seq is not null")
     rows = history.frame(kind).where(f"seq is not null and {client} is not null")
+    rows = rows.where(F.col("api") != SHUTDOWN)  # no controller's, and brokers do not trace it
     rows = rows.withColumns({"client_id": F.col(client), "correlation_id": F.expr(number)})
     of = [("arm", "trial", "node"), *([("arm", "trial", "client_id")] if kind == "probe" else [])]
     for by in of:

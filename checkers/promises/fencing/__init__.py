@@ -4,7 +4,8 @@ Guarantee: once a broker has accepted an epoch, requests with an older one are r
 the broker lives. With which error, and that they change nothing: `checkers.promises.refusals`.
 
 Violations: ``stale-controller-epoch-accepted``, ``stale-broker-epoch-accepted``,
-``stale-leader-epoch-accepted``; ``sent-to-no-life`` (`addressed`).
+``stale-leader-epoch-accepted``; ``sent-to-no-life`` (`addressed`); ``stale-shutdown-accepted``
+(`goodbyes`).
 
 "Had accepted" means: another request with the newer epoch had been *handled* before this one was
 *taken from the queue* (for a forger's rows: answered before it was sent), in the same life of that
@@ -47,6 +48,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, one_of_each, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.fencing.addressed import SENT, addressed
+from checkers.promises.fencing.goodbyes import GOODBYES, goodbyes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,7 +64,7 @@ Row = Mapping[str, Any]
 
 def check(history: History) -> Outcome:
     outcome = Outcome()
-    for finding in addressed(history, outcome):
+    for finding in (*addressed(history, outcome), *goodbyes(history, outcome)):
         outcome.add(finding)
     if not history.has("control_request") and not history.has("forged"):
         return outcome
@@ -258,10 +260,12 @@ PROMISE: Final = Promise(
         "stale-broker-epoch-accepted": "A request with an older broker epoch is refused.",
         "stale-leader-epoch-accepted": "A request with an older leader epoch is refused.",
         "sent-to-no-life": "A request names the registration of the broker that it is for.",
+        "stale-shutdown-accepted": "Who shut down, and is back, is not taken for who shuts down.",
     },
     evidence={
         "control requests": "as brokers handled them, and forged ones as answered",
         SENT: "by sender, receiver and epoch, where ZooKeeper's log tells of registrations",
+        GOODBYES: "ControlledShutdowns with a broker epoch of the past, that a forger sent",
     },
     blind=(
         "requests while a broker shuts down",

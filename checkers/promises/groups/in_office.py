@@ -12,7 +12,9 @@ that keeps it from answering,
 And who does not lead the partition is no coordinator:
 
 - ``another-coordinates``: a broker acted as one that had not led the partition by then; or one that
-  had answered that it is none, and did not begin to lead it since.
+  had answered that it is none, or had said that it follows there, or holds no replica any more,
+  long enough ago to have let go of its groups (as long as for all that is owed in calm), and did
+  not begin to lead it since. Whatever else it leads: groups are of a partition, each by itself.
 
 Lawful, and looks similar: who has begun to lead and has not heard, or not read all, and answers as
 its predecessor once did (it has `HEARD_NS`, and until it says that it leads in that epoch, where
@@ -67,10 +69,12 @@ Span = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class _Heard:
     """``roles``: by arm, trial, partition and node, when it said that it leads, by leader epoch;
-    ``tells``: arms, trials and nodes that say so of anything; ``forged``: from when on somebody may
-    have been given a forger's order for its groups (ns)."""
+    ``steps``: by the same, when it said that it leads or does not, in order; ``tells``: arms,
+    trials and nodes that say so of anything; ``forged``: from when on somebody may have been given
+    a forger's order for its groups (ns)."""
 
     roles: Mapping[tuple[str, int, int, int], Mapping[int, int]]
+    steps: Mapping[tuple[str, int, int, int], Sequence[tuple[int, bool]]]
     tells: frozenset[tuple[str, int, int]]
     forged: Mapping[tuple[str, int, int], int]
 
@@ -95,18 +99,25 @@ def in_office(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int
 
 def _heard(history: History) -> _Heard:
     roles: dict[tuple[str, int, int, int], dict[int, int]] = {}
+    steps: dict[tuple[str, int, int, int], list[tuple[int, bool]]] = {}
     tells = set()
-    for row in history.rows("leader_change"):
-        tells.add((row["arm"], row["trial"], row["node"]))
-        if row["topic"] == OFFSETS_TOPIC and row["role"] == "leader":
-            of = roles.setdefault((row["arm"], row["trial"], row["partition"], row["node"]), {})
-            of[row["leader_epoch"]] = max(row["t"], of.get(row["leader_epoch"], 0))
+    for row in (*history.rows("leader_change"), *history.rows("replica_stop")):
+        leads = row.get("role") == "leader"
+        if "role" in row:
+            tells.add((row["arm"], row["trial"], row["node"]))
+        if row["topic"] == OFFSETS_TOPIC:
+            of = (row["arm"], row["trial"], row["partition"], row["node"])
+            steps.setdefault(of, []).append((row["t"], leads))
+            if leads:
+                epochs = roles.setdefault(of, {})
+                epochs[row["leader_epoch"]] = max(row["t"], epochs.get(row["leader_epoch"], 0))
     forged: dict[tuple[str, int, int], int] = {}
     for lie in taken_in(history):
         if lie["api"] != "UPDATE_METADATA" and lie["topic"] in (None, OFFSETS_TOPIC):
             place = (lie["arm"], lie["trial"], lie["node"])
             forged[place] = min(lie["invoke_t"], forged.get(place, FOREVER))
-    return _Heard(roles, frozenset(tells), forged)
+    in_order = {of: sorted(told) for of, told in steps.items()}
+    return _Heard(roles, in_order, frozenset(tells), forged)
 
 
 def _of_group(
@@ -121,14 +132,16 @@ def _of_group(
     # Of a black box nobody knows when a leader was committed.
     if not states or any(state.row["source"] == SHOWN for state in states):
         return
-    partitions = len(offices.states[arm, trial])
+    partition = partition_of(group, len(offices.states[arm, trial]))
+    needed_ns = owed.get((arm, trial), UNSURE_NS)
     for node in sorted({row["node"] for row in rows}):
         own = [row for row in rows if row["node"] == node]
         place = (arm, trial, node)
-        spans = list(_spans(offices, heard, states, place, partition_of(group, partitions)))
+        spans = list(_spans(offices, heard, states, place, partition))
+        steps = heard.steps.get((arm, trial, partition, node), ())
         found = (
-            *_denials(spans, owed.get((arm, trial), UNSURE_NS), own, outcome),
-            *_acts(offices, states, own),
+            *_denials(spans, needed_ns, own, outcome),
+            *_acts(offices, states, steps, needed_ns, own),
         )
         for row, finding in found:
             if row["t"] >= heard.forged.get(place, FOREVER):
@@ -210,25 +223,55 @@ def _denials(
 
 
 def _acts(
-    offices: Offices, states: Sequence[State], rows: Sequence[Row]
+    offices: Offices,
+    states: Sequence[State],
+    steps: Sequence[tuple[int, bool]],
+    needed_ns: int,
+    rows: Sequence[Row],
 ) -> Iterator[tuple[Row, Finding]]:
-    """``rows``: one broker's, in order of their answers."""
+    """``rows``: one broker's, in order of their answers; ``steps``: when it said that it leads or
+    does not; ``needed_ns``: after so long it has let go of its groups."""
     led = list(_led(states, rows[0]["node"]))
     first_t = min((begin for begin, _ in led), default=FOREVER)
     early = next((r for r in rows if r["error"] in DONE and r["t"] < first_t), None)
     if early is not None:
-        yield early, _acted(None, early)
+        yield early, _acted("whose partition it had not led by then", early)
         return
+
+    def may_lead(row: Row, from_t: int) -> bool:
+        """Since then, as far as others know; or it had a trouble of its own."""
+        known = any(begin <= row["t"] and end >= from_t for begin, end in led)
+        return known or offices.had_trouble(row, from_t - _STOOD_NS, row["t"])
+
     gone: Row | None = None
-    for row in rows:
-        if gone is not None and row["invoke_t"] > gone["t"] and _tells(row):
-            from_t, to_t = gone["invoke_t"], row["t"]
-            may_know = any(begin <= to_t and end >= from_t for begin, end in led)
-            if not may_know and not offices.had_trouble(row, from_t - _STOOD_NS, to_t):
-                yield row, _acted(gone, row)
-                return
+    for row in (row for row in rows if _tells(row) or _says_gone(row)):
         if _says_gone(row):
             gone = row
+            continue
+        if gone is not None and row["invoke_t"] > gone["t"] and not may_lead(row, gone["invoke_t"]):
+            yield row, _acted(_ago(row, gone["t"], "it is none"), row, gone)
+            return
+        said_t = _said_so(steps, row["t"])
+        if said_t is None:
+            continue
+        from_t = said_t + needed_ns
+        if row["invoke_t"] > from_t and not may_lead(row, from_t):
+            yield row, _acted(_ago(row, said_t, "it does not lead there"), row)
+            return
+
+
+def _said_so(steps: Sequence[tuple[int, bool]], at_t: int) -> int | None:
+    """Since when it has said all along that it does not lead."""
+    from_t = None
+    for t, leads in steps:
+        if t <= at_t:
+            from_t = None if leads else t if from_t is None else from_t
+    return from_t
+
+
+def _ago(row: Row, t: int, what: str) -> str:
+    ago = (row["invoke_t"] - t) / 1e6
+    return f"{ago:.0f} ms after it had said that {what}; it has not begun to lead since"
 
 
 def _led(states: Sequence[State], node: int) -> Iterator[Span]:
@@ -256,13 +299,9 @@ def _denied(since: int, served: Row | None, row: Row) -> Finding:
     )
 
 
-def _acted(gone: Row | None, row: Row) -> Finding:
-    after = "whose partition it had not led by then"
-    if gone is not None:
-        ago = (row["invoke_t"] - gone["t"]) / 1e6
-        after = f"{ago:.0f} ms after it had said that it is none; it has not begun to lead since"
+def _acted(after: str, row: Row, *before: Row) -> Finding:
     says = f"acted as the coordinator of group {row['group']} ({row['step']}, error {row['error']})"
-    return _finding(OTHER, row, f"{says}, {after}", *(() if gone is None else (gone,)))
+    return _finding(OTHER, row, f"{says}, {after}", *before)
 
 
 def _finding(rule: str, row: Row, says: str, *before: Row) -> Finding:

@@ -33,10 +33,12 @@ Lawful, and looks similar:
 - a client that hardly tried, because the machine was busy: `unknown`;
 - a log that was moved off a broker which was away at some time: nobody tells that one, when it is
   back, to delete it (Kafka's stray logs);
+- a client that keeps its records back, or has got stuck, and asks no broker for them: `unknown`.
+  Each try counts that a broker was asked for (`checkers.facts.clients.asked`);
 - acks=0: nobody answers.
 
 Blind: systems and scenarios without a client of that kind; a client that cannot find a leader to
-send to offers nothing, which is `unknown`.
+send to offers nothing, or asks nobody, which is `unknown`; whether consumers asked is not told.
 """
 
 from __future__ import annotations
@@ -288,7 +290,7 @@ def _producer(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: li
         stops = found is not None and _stops(seen, found)
         if found is not None and found.since_ok and not stops:
             continue
-        tries = 0 if found is None else found.end_begun if stops else found.since_begun
+        tries, asked, last_t = (0, 0, None) if found is None else _tried(found, stops=stops)
         name, last = f"{at[0]}-{at[1]}", "the last " if stops else ""
         says = f"{workload.process}: {name} took none of {last}{tries} records (acks={level})"
         why = _cannot_be_asked(outcome, seen, at, "never-accepted", f"acks={level}")
@@ -296,12 +298,12 @@ def _producer(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: li
             if why:
                 outcome.unknown(*seen.key, f"{says}: {why}")
             continue
-        last_t = None if found is None else found.last_begun_t
         tried_ns = 0 if last_t is None else END_NS if stops else last_t - seen.since_t
-        if tries < ATTEMPTS or tried_ns < _long_ns(seen):
-            seconds = tried_ns / 1e9
-            says = f"{says} in {seconds:.1f} s"
-            outcome.unknown(*seen.key, f"{says}: too little to tell{_slow(seen)}")
+        if asked < ATTEMPTS or tried_ns < _long_ns(seen):
+            says = f"{says} in {tried_ns / 1e9:.1f} s"
+            few = f"nobody tells that a broker was asked for more than {asked} of them"
+            why = "too little to tell" if asked == tries else few
+            outcome.unknown(*seen.key, f"{says}: {why}{_slow(seen)}")
             continue
         where = {"topic": at[0], "partition": at[1]}
         outcome.add(
@@ -317,6 +319,14 @@ def _producer(outcome: Outcome, seen: AfterHealing, workload: Workload, mine: li
                 ),
             )
         )
+
+
+def _tried(found: Sum, *, stops: bool) -> tuple[int, int, int | None]:
+    """How many records were offered of which none was taken, of how many of them a broker was asked
+    (`checkers.facts.clients.asked`), and when the last of those was offered."""
+    if stops:
+        return found.end_begun, found.end_asked, found.last_asked_t
+    return found.since_begun, found.since_asked, found.last_asked_t
 
 
 def _stops(seen: AfterHealing, found: Sum) -> bool:
@@ -471,6 +481,7 @@ PROMISE: Final = Promise(
     },
     unknown_when=(
         "what did not recover was looked at for too short a time, or tried too seldom",
+        "nobody tells that a broker was asked for what it did not take",
         "a fault was not healed, or a node ended by itself, where it matters",
         "the state in the end was not read, of a node or a partition",
         "a node does not run, and nobody had taken it down; leaderships are given back, and of a "

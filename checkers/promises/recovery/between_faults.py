@@ -6,11 +6,12 @@ was in place for long enough.
 
 - ``not-accepted``: for `LIMIT_NS` no fault was in place, the partition kept its leader and its
   in-sync set, which was as large as it ever was, no broker had ended by itself, and a producer
-  whose records it had taken at other times tried more than a few times with acks=all, and none was
-  acknowledged.
+  whose records it had taken at other times asked a broker more than a few times with acks=all, and
+  none was acknowledged.
 
-Lawful, and looks similar: an in-sync set that is not full, or changes meanwhile, has somebody to
-wait for; topics that are deleted, or were made anew.
+Lawful, and looks similar: a client that asks no broker for what it was to write (`unknown`); an
+in-sync set that is not full, or changes meanwhile, has somebody to wait for; topics that are
+deleted, or were made anew.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.clients import asked
 from checkers.facts.committed import committed
 from checkers.facts.faults import faults_of
 from checkers.facts.leadership import Key
@@ -55,24 +57,37 @@ def between_faults(history: History, outcome: Outcome) -> None:
     )
     wanted = F.col("type").isin("ok", "info", "fail") & (F.col("acks") == -1)
     tried = history.frame("produce").where(wanted).join(F.broadcast(table), list(_BY))
-    within = F.col("invoke_t").between(F.col("from_t"), F.col("to_t"))
     ok = F.col("type") == "ok"
+    offered = F.col("invoke_t").between(F.col("from_t"), F.col("to_t"))
+    within = offered & (ok | asked())
     summed = tried.groupBy(*_BY, "process", "from_t", "to_t").agg(
+        F.count_if(offered).alias("offered"),
         F.count_if(within).alias("tries"),
-        F.min(F.when(within, F.col("invoke_t"))).alias("first_t"),
+        F.min(F.when(offered, F.col("invoke_t"))).alias("first_t"),
+        F.min(F.when(within, F.col("invoke_t"))).alias("first_asked_t"),
         F.count_if(within & ok & (F.col("t") <= F.col("to_t"))).alias("taken"),
         F.count_if(ok).alias("ever"),
     )
-    tried_enough = (F.col("tries") >= TRIES) & (F.col("to_t") - F.col("first_t") >= LIMIT_NS)
-    found = tally(summed.where(tried_enough & (F.col("ever") > 0)), None, _sort)
-    for (arm, trial), n in found.in_order():
-        outcome.saw(arm, trial, BETWEEN, n)
+    offered_enough = (F.col("offered") >= TRIES) & (F.col("to_t") - F.col("first_t") >= LIMIT_NS)
+    found = tally(summed.where(offered_enough & (F.col("ever") > 0)), None, _sort)
+    for (arm, trial, silent), n in found.in_order():
+        if silent is None:
+            outcome.saw(arm, trial, BETWEEN, n)
+        else:
+            outcome.unknown(arm, trial, silent)
     add(outcome, found, _finding)
 
 
 def _sort(row: Row) -> Sort:
     order = (*(row[name] for name in _BY), row["process"], row["from_t"])
-    return Sort((row["arm"], row["trial"]), order, None if row["taken"] else RULE)
+    trial = (row["arm"], row["trial"])
+    if row["taken"]:
+        return Sort((*trial, None), order)
+    if row["tries"] >= TRIES and row["to_t"] - row["first_asked_t"] >= LIMIT_NS:
+        return Sort((*trial, None), order, RULE)
+    where = f"{row['process']}: {row['topic']}-{row['partition']} took none of {row['offered']}"
+    why = f"nobody tells that a broker was asked for more than {row['tries']} of them in time"
+    return Sort((*trial, f"{where} records (acks=all) between faults: {why}"), order)
 
 
 def _quiet(history: History, key: Key) -> Iterator[Span]:
@@ -130,9 +145,9 @@ def _finding(rule: str, row: Row) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     return Finding(
         rule,
-        f"{row['process']}: {row['topic']}-{row['partition']} took none of {row['tries']} records "
-        f"(acks=all) in {(row['to_t'] - row['from_t']) / 1e9:.1f} s in which no fault was in place "
-        "and all of its replicas were in sync",
+        f"{row['process']}: {row['topic']}-{row['partition']} took none of {row['offered']} "
+        f"records (acks=all) in {(row['to_t'] - row['from_t']) / 1e9:.1f} s in which no fault was "
+        "in place and all of its replicas were in sync",
         row["arm"],
         row["trial"],
         (

@@ -10,6 +10,7 @@ import pytest
 from checkers.judging.witness import attach
 from checkers.promises.fencing import check
 from checkers.promises.fencing.addressed import SENT
+from checkers.promises.fencing.goodbyes import GOODBYES, RULE
 from tests.checkers.together import Asks, apart, judging
 
 
@@ -200,3 +201,55 @@ def test_requests_name_a_life(
     found = yield story
     assert found.counts == ({"sent-to-no-life": 1} if broken else {})
     assert found.evidence[story.arm, 0, SENT] == bool(log and epoch is not None)
+
+
+def goodbye(story: Any, t: float = 9_000, **more: Any) -> None:
+    """Controller 1 is told that broker 2 shuts down, in the name of its registration 40."""
+    about = {"api": "CONTROLLED_SHUTDOWN", "lie": "stale_broker_epoch", "plane": "data"}
+    fields = {"node": 1, "broker": 2, "broker_epoch": 40, "topic": None, "partition": None}
+    story.add("forged", t, **{"error": 0, "type": "ok", **about, **fields, **more})
+
+
+def knows(story: Any, broker_epoch: int = 50, t: float = 5_000, **more: Any) -> None:
+    fields = {"node": 1, "to": 2, "api": "UPDATE_METADATA", "correlation_id": int(t)}
+    story.add("control_send", t, **{**fields, "broker_epoch": broker_epoch, **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "knowledge", "broken", "judged"),
+    [
+        ({}, {}, 1, 1),
+        ({"error": 77}, {}, 0, 1),
+        ({"error": 42}, {}, 1, 1),
+        ({"error": 41}, {}, 0, 0),
+        ({"error": 11}, {}, 0, 0),
+        ({"error": 8}, {}, 1, 1),  # it lives
+        ({"error": -1}, {}, 1, 1),
+        ({"error": -1}, {"gone": (4_000, 6_500)}, 0, 0),
+        ({"error": 8}, {"gone": (8_000, None)}, 0, 0),
+        ({"error": 8}, {"gone": (3_000, 4_000)}, 1, 1),  # it has long been back
+        ({"error": 0}, {"gone": (8_000, None)}, 1, 1),
+        ({"error": None, "type": "info"}, {}, 0, 0),
+        ({"broker_epoch": 50}, {}, 0, 0),  # that of who lives
+        ({"broker_epoch": 49}, {}, 1, 1),  # one that never was
+        ({}, {"broker_epoch": 40}, 0, 0),  # it has not heard of it
+        ({}, {"t": 9_500}, 0, 0),  # nor yet
+        ({}, {"t": 8_990, "error_ns": 30_000_000}, 0, 0),  # as far as anybody knows
+        ({}, {"to": 3}, 0, 0),  # of another broker
+        ({}, {"node": 3}, 0, 0),  # another controller has
+    ],
+)
+@judging(check)
+def test_a_goodbye_of_the_past_is_refused(
+    story: Any, more: dict[str, Any], knowledge: dict[str, Any], broken: int, judged: int
+) -> Asks:
+    spans = zip(knowledge.get("gone", ()), ("unregistered", "registered"), strict=False)
+    for t, event in spans:
+        if t is not None:
+            story.add("node_event", t, node=2, event=event)
+    knows(story, 40, 1_000)
+    knows(story, **{name: value for name, value in knowledge.items() if name != "gone"})
+    goodbye(story, **more)
+    found = yield story
+    assert found.counts == ({RULE: 1} if broken else {})
+    assert found.evidence[story.arm, 0, GOODBYES] == judged

@@ -74,6 +74,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     "times-otherwise": damaged("times"),
     "producer-went-back": damaged("producer"),
     "producers-otherwise": damaged("snapshot"),
+    "producer-forgotten": damaged("forgotten"),
     "epochs-otherwise": damaged("epochs"),
     "not-on-disk": {"end_offset": 39},
     "topic-id-otherwise": {"topic_id": "another"},

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checkers.history.schema import SENT
 from checkers.judging.outcome import Outcome
 from checkers.promises.recovery import check
 from tests.checkers.conftest import ARM
@@ -66,6 +67,8 @@ class Trial:
                 to_t: float | None = None, **more: Any) -> None:  # fmt: skip
         step = ((self.until if to_t is None else to_t) - from_t) / n
         acks = more.pop("acks", -1)
+        if kind == "info" and not {"error", "node", "failure"} & more.keys():
+            more["failure"] = f"_MSG_TIMED_OUT{SENT}"
         for i in range(n):
             t = from_t + i * step
             offset = i if kind == "ok" else None
@@ -462,6 +465,45 @@ def test_a_success_before_healing_is_none(trial: Trial) -> Asks:
     trial.produce(0, "ok", from_t=2_000, to_t=9_000)
     trial.produce(0, "info")
     assert told((yield trial.story))[1] == {"never-accepted": 1}
+
+
+ASKED: dict[str, tuple[list[dict[str, Any]], bool]] = {
+    "it says so": ([{"failure": f"_MSG_TIMED_OUT{SENT}"}], True),
+    "it named the broker": ([{"node": 1, "failure": "timeout"}], True),
+    "a broker answered": ([{"error": 6}], True),
+    "it keeps them back": ([{"failure": "_MSG_TIMED_OUT"}], False),
+    "it knows no such topic": ([{"failure": "_UNKNOWN_TOPIC"}], False),
+    "as it ends": ([{"failure": "no completion was recorded"}], False),
+    "it got stuck": (
+        [{"failure": f"_MSG_TIMED_OUT{SENT}", "to_t": 14_000}, {"failure": "_MSG_TIMED_OUT"}],
+        False,
+    ),
+    "it did so late": (
+        [{"failure": "_MSG_TIMED_OUT"}, {"error": 7, "from_t": 39_000, "n": 20}],
+        True,
+    ),
+    "it hardly did": (
+        [{"failure": "_MSG_TIMED_OUT"}, {"error": 7, "from_t": 39_000, "n": 9}],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("name", ASKED)
+@judging(check, trial=Trial)
+def test_a_broker_that_nobody_asked_is_not_to_blame(trial: Trial, name: str, before: bool) -> Asks:
+    """``before``: it took records after healing, and then none any more."""
+    steps, asked = ASKED[name]
+    trial.producer(partitions=1)
+    if before:
+        trial.produce(0, "ok", from_t=10_100, n=5, to_t=10_900)
+    for step in steps:
+        trial.produce(0, "info", **{"n": 40, **step})
+    verdict, counts, reasons = told((yield trial.story))
+    assert counts == ({"never-accepted": 1} if asked else {})
+    assert verdict == ("invalid" if asked else "unknown")
+    assert ("nobody tells that a broker was asked" in reasons) is not asked
 
 
 @judging(check, trial=Trial)

@@ -12,9 +12,9 @@ from crc32c import crc32c
 
 from harness.cluster import log_folders
 from harness.cluster.log_folders import _files, read_folder
-from nodes.log import Log
+from nodes.log import Log, cleaner
 from nodes.wire.records import build_batch, set_log_append_time, with_max_timestamp
-from tests.nodes.log.logs import NOW_MS, batch, files, open_log
+from tests.nodes.log.logs import NOW_MS, batch, files, keyed, open_log
 
 EPOCHS = [
     {"leader_epoch": 2, "first_offset": 0, "last_offset": 19},
@@ -357,3 +357,54 @@ def test_a_log_that_is_nowhere_and_a_folder_that_cannot_be_read(log: Log, tmp_pa
     assert "no folder" in read_folder(tmp_path / "elsewhere" / "t-1")["error"]
     (log.dir / "partition.metadata").mkdir()
     assert "IsADirectoryError" in read_folder(log.dir)["error"]
+
+
+@pytest.fixture
+def overridden(tmp_path: Path) -> Log:
+    """A producer that wrote in the beginning, and whose keys another one has overridden since."""
+    settings = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.0}
+    log = open_log(tmp_path, segment_bytes=400, **settings)
+    for producer_id, count in ((7, 3), (8, 40)):
+        for sequence in range(count):
+            of = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
+            log.append_as_leader(keyed((b"k", b"%030d" % sequence), **of), 0)
+    return log
+
+
+def _closed(log: Log) -> set[tuple[str, str]]:
+    log.close()
+    return damage(log)
+
+
+def test_what_compaction_leaves_of_a_producer_is_enough(overridden: Log) -> None:
+    assert overridden.clean(overridden.log_end_offset)
+    assert _closed(overridden) == set()
+    known = {one["producer_id"]: one for one in read_folder(overridden.dir)["producers"]}
+    assert known[7]["last_sequence"] == 2
+
+
+def test_a_producer_whose_last_batch_compaction_took_is_forgotten(
+    overridden: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeps = cleaner.clean_batch
+    monkeypatch.setattr(
+        cleaner,
+        "clean_batch",
+        lambda *a, is_producers_last, **more: keeps(*a, is_producers_last=False, **more),
+    )
+    assert overridden.clean(overridden.log_end_offset)
+    assert _closed(overridden) == {("forgotten", ".snapshot")}
+    (told,) = read_folder(overridden.dir)["damage"]
+    assert told["says"] == "producer 7 has written up to 2; the log has no such batch of it"
+
+
+def test_a_producer_whose_segments_are_gone_may_be(overridden: Log) -> None:
+    for base in files(overridden.dir, ".log")[:4]:
+        (overridden.dir / f"{base:020d}.log").unlink()
+    assert ("forgotten", ".snapshot") not in _closed(overridden)
+
+
+@pytest.mark.parametrize("to", [1, 2, 3, 20])
+def test_a_cut_takes_along_what_snapshots_know(overridden: Log, to: int) -> None:
+    overridden.truncate_to(to)
+    assert _closed(overridden) == set()

@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.history import problem_with
+from checkers.history.schema import SENT
 from harness.workload import LiveRecorder, WorkloadError, WorkloadSpec, offset_reader
 from harness.workload.offset_reader import OffsetReader
 from harness.workload.offset_reader import Params as OffsetParams
@@ -33,6 +34,7 @@ from harness.workload.produce_frames import ProduceFrames
 from harness.workload.producer import Params as ProducerParams
 from harness.workload.producer import Producer
 from harness.workload.roles import role
+from harness.workload.sent import Sent
 from harness.workload.told import told
 from harness.workload.values import (
     MIN_BYTES,
@@ -473,6 +475,34 @@ def test_what_made_a_producer_give_up_is_told_of_the_refused_partition() -> None
         place = {"topic": "t", "partition": partition, "value": 1, "acks": -1}
         producer._delivered(rows, 0, 0, place, gone, None)  # type: ignore[arg-type]
     assert rows.told == [("info", None, "_PURGE_QUEUE"), ("info", 45, "_PURGE_QUEUE")]
+
+
+def statistics(sent: int) -> str:
+    partitions = {"-1": {"txmsgs": 0}, "0": {"txmsgs": 7}, "1": {"txmsgs": sent}}
+    return json.dumps({"name": "p", "topics": {"t": {"topic": "t", "partitions": partitions}}})
+
+
+@pytest.mark.parametrize(
+    ("told", "invoke_t", "sent"),
+    [
+        ([], 5, False),
+        ([(10, 1)], 5, False),  # it may have been before
+        ([(10, 1), (20, 2)], 5, True),
+        ([(10, 1), (20, 2)], 10, True),
+        ([(10, 1), (20, 2)], 11, False),
+        ([(10, 1), (20, 2), (30, 2), (40, 2)], 15, False),  # nothing any more
+        ([(10, 1), (20, 1), (30, 2)], 15, True),
+    ],
+)
+def test_of_what_nobody_answered_it_is_told_if_any_was_sent(
+    told: list[tuple[int, int]], invoke_t: int, sent: bool
+) -> None:
+    now = [0]
+    kept = Sent(lambda: now[0])
+    for now[0], count in told:
+        kept.told(statistics(count))
+    assert kept.failure("_MSG_TIMED_OUT", "t", 1, invoke_t).endswith(SENT) is sent
+    assert kept.failure("_MSG_TIMED_OUT", "u", 1, invoke_t) == "_MSG_TIMED_OUT"
 
 
 def test_what_else_a_client_raises_is_its_end() -> None:

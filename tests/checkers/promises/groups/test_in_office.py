@@ -56,9 +56,11 @@ def before(make: Any, told_of: Any) -> Any:
     return made
 
 
-def role(told: Story, t: float, epoch: int) -> None:
-    at = {"topic": OFFSETS_TOPIC, "partition": MINE}
-    told.add("leader_change", t, node=2, role="leader", leader=2, leader_epoch=epoch, **at)
+def role(told: Story, t: float, epoch: int, leader: int = 2, partition: int = MINE) -> None:
+    """What node 2 said that it is."""
+    at = {"topic": OFFSETS_TOPIC, "partition": partition}
+    name = "leader" if leader == 2 else "follower"
+    told.add("leader_change", t, node=2, role=name, leader=leader, leader_epoch=epoch, **at)
 
 
 SERVED = ((5_000, 0), (6_000, 16))
@@ -168,6 +170,61 @@ ACTS: dict[str, tuple[Any, int]] = {
 @judging(ruled(in_office))
 def test_who_has_not_led_does_nothing_for_a_group(name: str) -> Asks:
     make, broken = ACTS[name]
+    found = yield make()
+    assert [f.rule for f in found.findings] == [OTHER] * broken
+
+
+def leads_elsewhere(*said: tuple[float, int, int], asked: float = 25_000, node: int = 2) -> Any:
+    """Node 2 leads the group's partition from 1 s to 10 s, and others all along; ``said``: when,
+    in which epoch, and whom it said to lead there; who is asked says at last that all is well."""
+
+    def made() -> Story:
+        told = acts((5_000, 2, 0), (asked, node, 0))()
+        role(told, 1_100, 1)
+        for partition in set(range(PARTITIONS)) - {MINE}:
+            role(told, 12_000, 2, partition=partition)
+        for t, epoch, leader in said:
+            role(told, t, epoch, leader)
+        return told
+
+    return made
+
+
+def step_down(told: Story, *, delete: bool = True) -> None:
+    at = {"topic": OFFSETS_TOPIC, "partition": MINE}
+    told.add("replica_stop", 10_100, node=2, delete=delete, leader_epoch=2, **at)
+
+
+FOLLOWS: dict[str, tuple[Any, int]] = {
+    "it follows": (leads_elsewhere((10_100, 2, 3)), 1),
+    "it has not heard of it": (leads_elsewhere(), 0),
+    "it has hardly said so": (leads_elsewhere((10_100, 2, 3), asked=18_000), 0),
+    "it says so of another one": (
+        before(leads_elsewhere(), lambda s: role(s, 10_100, 2, 3, (MINE + 1) % PARTITIONS)),
+        0,
+    ),
+    "it says so again and again": (leads_elsewhere((10_100, 2, 3), (24_000, 3, 3)), 1),
+    "it says that it leads again": (leads_elsewhere((10_100, 2, 3), (20_000, 3, 2)), 0),
+    "it holds no replica any more": (before(leads_elsewhere(), step_down), 1),
+    "another one is asked": (leads_elsewhere((10_100, 2, 3), node=3), 0),
+    "it was paused as it was asked": (
+        before(leads_elsewhere((10_100, 2, 3)), lambda s: paused(s, 24_500)),
+        0,
+    ),
+    "it is told that it leads": (
+        before(
+            leads_elsewhere((10_100, 2, 3)),
+            lambda s: s.commit(24_000, 2, 3, topic=OFFSETS_TOPIC, partition=MINE),
+        ),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWS)
+@judging(ruled(in_office))
+def test_who_follows_there_lets_go_of_its_groups_whatever_else_it_leads(name: str) -> Asks:
+    make, broken = FOLLOWS[name]
     found = yield make()
     assert [f.rule for f in found.findings] == [OTHER] * broken
 

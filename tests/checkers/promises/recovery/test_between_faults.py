@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.history.frames import History
+from checkers.history.schema import SENT
 from checkers.judging.outcome import Outcome
 from checkers.promises.recovery.between_faults import BETWEEN, LIMIT_NS, between_faults
 from tests.checkers.conftest import ARM, MS, Story
@@ -26,6 +27,8 @@ def fault(told: Story, name: str, from_t: float, to_t: float | None) -> None:
 
 def produces(told: Story, kind: str, from_t: float, to_t: float, **more: Any) -> None:
     fields = {"acks": -1, "process": "all", "type": kind, **more}
+    if kind == "info" and not {"error", "failure"} & more.keys():
+        fields["failure"] = f"_MSG_TIMED_OUT{SENT}"
     for t in range(int(from_t), int(to_t), 200):
         offset = t if kind == "ok" else None
         told.add("produce", t + 50, invoke_t=t, value=t, offset=offset, **fields)
@@ -43,13 +46,26 @@ def story(kind: str = "info", **more: Any) -> Story:
     return told
 
 
+def kept_back() -> Story:
+    return story(failure="_MSG_TIMED_OUT")
+
+
 def taken_at_last(told: Story) -> None:
     produces(told, "ok", NEXT - 600, NEXT - 300)
+
+
+def asked(told: Story, n: int) -> None:
+    """Of so many of what it was to write between them its client asked a broker."""
+    for row in [row for row in told.rows["produce"] if row["type"] == "info"][:n]:
+        row["error"] = 6
 
 
 CASES: dict[str, tuple[Callable[[], Story], Callable[[Story], Any], int, int]] = {
     "nothing is taken": (story, lambda _: None, 1, 1),
     "all refused for another leader": (lambda: story("fail", error=6), lambda _: None, 1, 1),
+    "no broker was asked": (kept_back, lambda _: None, 0, 0),
+    "a broker was asked seldom": (kept_back, lambda s: asked(s, 9), 0, 0),
+    "a broker was asked often enough": (kept_back, lambda s: asked(s, 10), 1, 1),
     "all is taken": (lambda: story("ok"), lambda _: None, 0, 1),
     "some is taken, late": (story, taken_at_last, 0, 1),
     "a follower is out of sync": (
@@ -118,3 +134,5 @@ def test_what_is_whole_takes_records_between_faults(name: str) -> Asks:
     outcome = yield told
     assert [f.rule for f in outcome.findings] == [RULE] * broken
     assert outcome.evidence[ARM, 0, BETWEEN] == judged
+    unasked = begin is kept_back and not broken
+    assert ["nobody tells" in why for why in outcome.unknowns] == [True] * unasked
