@@ -11,6 +11,16 @@ from faults.params import Params
 from faults.protocol import Context, Entry, FaultFailed
 
 
+def settings_of(params: Params, parameter: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in params.texts(parameter):
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise params.error(parameter, f"{text!r} is not allowed; allowed: name=value")
+        found[name] = value
+    return found
+
+
 class AlterTopic(BaseFault):
     """Parameters: topic; configs: all that it has from then on, each as ``name=value``.
 
@@ -23,12 +33,7 @@ class AlterTopic(BaseFault):
         super().__init__(entry)
         params = Params(entry)
         self.topic = params.text("topic")
-        self.configs: dict[str, str] = {}
-        for text in params.texts("configs"):
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise params.error("configs", f"{text!r} is not allowed; allowed: name=value")
-            self.configs[name] = value
+        self.configs = settings_of(params, "configs")
         params.done()
 
     def apply(self, ctx: Context) -> None:

@@ -28,6 +28,7 @@ from faults.forged_requests import ForgedRequests
 from faults.forgotten_expansion import ForgottenExpansion
 from faults.frames import FramesFault
 from faults.growth import GrowTopic
+from faults.hung_broker import HungBroker
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
 from faults.joint_death import JointDeath
@@ -61,6 +62,7 @@ from faults.torn_tail import TornTail
 from faults.unheard_news import UnheardNews
 from faults.unready_preferred import UnreadyPreferred
 from faults.unseen_bounce import UnseenBounce
+from faults.unseen_settings import UnseenSettings
 from faults.wiped_disk import WipeDisk
 from faults.zombie_controller import ZombieController
 
@@ -116,6 +118,8 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         LateRegistration,
         UnseenBounce,
         UnheardNews,
+        UnseenSettings,
+        HungBroker,
         ForgedRequests,
         Toxic,
         LinkDown,

@@ -9,7 +9,8 @@ Violations:
 - ``settings-otherwise``: a topic's own settings are described with another value than ZooKeeper
   holds, are missing, or are made up (DescribeConfigs, ConfigHelper);
 - ``cluster-otherwise``: another cluster id or controller, or a registered broker that is not named,
-  not registered and named, or at another address (DescribeCluster, Metadata);
+  not registered and named, or at another address than by the listener that was asked, that of
+  clients or that of brokers (DescribeCluster, Metadata, KIP-103);
 - ``topic-otherwise``: another topic id, other replicas, a replica of a live broker as offline, a
   topic of the run's as internal (Metadata, KIP-516);
 - ``log-otherwise``: a replica that lies on the broker's disk is not described, has another size

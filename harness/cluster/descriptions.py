@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from faults.protocol import Capability, Link, View
+from faults.protocol import Capability, FaultFailed, Link, View
 from harness.cluster.ask import NoAnswer, ask, error_name, request, served
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
@@ -54,6 +54,11 @@ _VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.INIT_PRODUCER_ID: 0,
 }
 """The oldest version that says what is needed. Who does not serve it is not asked."""
+
+_OF_BROKERS: Final = (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER)
+"""Asked by the listener of brokers as well, right after that of clients: who asks there is told
+where they are there (KIP-103), whatever others were told a moment ago."""
+_AMONG_BROKERS: Final = ", among brokers"
 
 _OF_LEADERS: Final = (ApiKey.DESCRIBE_PRODUCERS, ApiKey.LIST_OFFSETS)
 """Asked for what the node leads, and nothing else."""
@@ -125,6 +130,8 @@ def _described(
     led = _led(cluster, node, topics)
     try:
         told = dict(_ask(address, api, topics, led))
+        if api in _OF_BROKERS:
+            told |= dict(_told_among_brokers(cluster, node, api, topics))
     except NoAnswer as error:
         if led and api in _OF_LEADERS and led == _led(cluster, node, topics):
             raise _RefusedByLeader(str(error)) from error
@@ -215,10 +222,11 @@ def _of_cluster(cluster: Cluster, view: ZookeeperView) -> Told:
     registered = view.registrations()
     yield ("", "brokers"), str(sorted(registered))
     for node, registration in registered.items():
-        host, port = cluster.address(node, Link.CLIENT)
-        # Somebody else's brokers may be reached here by other names than they go by.
-        if any((at.host, at.port) == (host, port) for at in registration.endpoints):
-            yield ("", f"broker {node}"), _place(host, port, registration.rack)
+        for link, where in ((Link.CLIENT, ""), (Link.INTER_BROKER, _AMONG_BROKERS)):
+            host, port = cluster.address(node, link)
+            # Somebody else's brokers may be reached here by other names than they go by.
+            if any((at.host, at.port) == (host, port) for at in registration.endpoints):
+                yield ("", f"broker {node}{where}"), _place(host, port, registration.rack)
 
 
 def _of_topics(view: ZookeeperView, topics: Sequence[str]) -> Told:
@@ -313,6 +321,17 @@ def _ask(
     for key, value in told:
         if api != ApiKey.DESCRIBE_LOG_DIRS or key[0].rpartition("-")[0] in topics:
             yield key, value
+
+
+def _told_among_brokers(cluster: Cluster, node: int, api: ApiKey, topics: Sequence[str]) -> Told:
+    """Where the brokers are, as the listener of brokers tells it. Raises `NoAnswer`."""
+    try:
+        address = cluster.address(node, Link.INTER_BROKER, direct=True)
+    except FaultFailed:
+        return  # somebody else's brokers, which are reached by one listener alone
+    for (name, key), value in _ask(address, api, topics, {}):
+        if not name and key.startswith("broker "):
+            yield (name, f"{key}{_AMONG_BROKERS}"), value
 
 
 def _sound(code: Any) -> None:

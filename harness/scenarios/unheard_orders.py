@@ -14,6 +14,10 @@ went, and all that changes later, the controller hears only if it looks again wh
 watches anew (ZooKeeper's own client has the server compare: SetWatches). It stays away until others
 must lead in its place.
 
+At last a broker is cut from ZooKeeper while two topics get other settings, and goes by both when it
+is back; and an operator removes ``/controller``: who was in office all along, and was cut off once,
+must have looked at it again since, or it never hears that it is succeeded.
+
 Next a broker that leads something ends and begins anew while the controller looks away: all that it
 was told is gone, and only its broker epoch says so (KIP-380).
 
@@ -24,7 +28,7 @@ that comes later would tell it of that.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -54,6 +58,11 @@ BLIND_MS = 3000
 GONE_MS = BLIND_MS + 5500
 """Longer by all that a controller may take to replace it (`checkers.promises.departures`)."""
 BACK_MS = 2500
+SETTLED = "settled"
+"""Nobody but its leaders knows how a broker goes by its settings."""
+NEWS_MS = 1000
+SETTINGS_MS = NEWS_MS + 2500
+REMOVED_MS = SETTINGS_MS + 4000
 SESSION_TIMEOUT_MS = 15_000
 """Longer than a broker takes to begin anew: as long is the controller stopped."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -63,16 +72,27 @@ def _topics(stage: Stage) -> Sequence[Topic]:
     return [
         Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
         Topic(name=OF_OTHERS, assignment=spread(len(stage.nodes), stage.nodes, 2), configs=CONFIGS),
+        Topic(name=SETTLED, assignment=spread(len(stage.nodes), stage.nodes, 1)),
     ]
 
 
-def _workloads(_stage: Stage) -> Sequence[Role]:
-    return replicated_load(TOPIC, PARTITIONS)
+def _workloads(stage: Stage) -> Sequence[Role]:
+    settled = {
+        "topics": {SETTLED: len(stage.nodes)},
+        "acks": 1,
+        "rate_per_s": 30.0,
+        "first_value": 3_000_000_000,
+    }
+    return [
+        *replicated_load(TOPIC, PARTITIONS),
+        Role(role="producer", process="producer-settled", params=settled),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    for step in range(max(2, (int(profile.chaos_s * 1000) - PAUSE_MS) // STEP_MS)):
+    turns_ms = int(profile.chaos_s * 1000) - PAUSE_MS - REMOVED_MS
+    for step in range(max(2, turns_ms // STEP_MS)):
         at_ms = step * STEP_MS + min(step, 1) * PAUSE_MS + rng.randint(200, 500)
         entries += [
             Entry(
@@ -92,6 +112,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             ),
         ]
     at_ms = (step + 1) * STEP_MS + PAUSE_MS
+    bounce_ms = at_ms + 400 + GONE_MS + BACK_MS
     entries += [
         Entry(
             id="blind",
@@ -110,7 +131,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         Entry(
             id="bounce",
             fault="unseen-bounce",
-            at_ms=at_ms + 400 + GONE_MS + BACK_MS,
+            at_ms=bounce_ms,
             duration_ms=0,
             params={"target": "other-leader"},
             after="gone",
@@ -118,13 +139,38 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         Entry(
             id="news",
             fault="unheard-news",
-            at_ms=at_ms + 400 + GONE_MS + BACK_MS + 1000,
+            at_ms=bounce_ms + NEWS_MS,
             duration_ms=0,
             params={"topic": OF_OTHERS},
             after="bounce",
         ),
+        Entry(
+            id="settings",
+            fault="unseen-settings",
+            at_ms=bounce_ms + SETTINGS_MS,
+            duration_ms=0,
+            params={
+                "topic": SETTLED,
+                "configs": _texts(LOG_APPEND_TIME),
+                "then": OF_OTHERS,
+                "then_configs": _texts(CONFIGS),
+            },
+            after="news",
+        ),
+        Entry(
+            id="removed",
+            fault="remove-controller",
+            at_ms=bounce_ms + REMOVED_MS,
+            duration_ms=0,
+            params={},
+            after="settings",
+        ),
     ]
     return Plan.of(rng.getrandbits(31), entries)
+
+
+def _texts(configs: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in configs.items()]
 
 
 UNHEARD_ORDERS = Scenario(

@@ -18,6 +18,9 @@ topics stay what they are.
 
 Two more such topics keep no more than a few kilobytes, or seconds. As no broker ends here, each has
 the time to look after its logs.
+
+At last another broker hangs while its controller waits for its answer, and stays away for longer
+than what it led may be without a leader: whoever gives it up may not wait for that answer.
 """
 
 from __future__ import annotations
@@ -153,7 +156,17 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             ),
         ]
     begins_ms = [turn * ROUND_MS for turn in rounds(profile, ROUND_MS)]
-    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
+    entries = rested(entries, rng, profile, begins_ms)
+    last = entries[-1]
+    hung = Entry(
+        id="hung",
+        fault="hung-broker",
+        at_ms=last.at_ms + last.duration_ms + BACK_MS,
+        duration_ms=0,
+        params={"target": "other-leader", "topic": FOLLOWED},
+        after=last.id,
+    )
+    return Plan.of(rng.getrandbits(31), [*entries, hung])
 
 
 def _altered(name: str, at_ms: int, *configs: str, topic: str = RESET) -> Entry:

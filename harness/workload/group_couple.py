@@ -29,12 +29,13 @@ _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """``stays_ms``: how long a member that says nothing is waited for, shorter than anybody waits
-    for an answer; ``rate_per_s``: questions a second on each connection."""
+    for an answer, and by more than a busy coordinator is late; ``rate_per_s``: questions a second
+    on each connection."""
 
     group: str
     stays_ms: int = 4_000
     rate_per_s: float = 5.0
-    timeout_ms: int = 6_000
+    timeout_ms: int = 8_000
 
     def __post_init__(self) -> None:
         if not 0 < self.stays_ms < self.timeout_ms:

@@ -54,6 +54,7 @@ class ControllerChannelManager:
         self._listener = rules.controllers_listener(
             config.inter_broker_listener_name, config.control_plane_listener_name
         )
+        self._gives_up_requests = rules.gives_up_requests()
         self._trace = trace
         self._metrics = metrics
         self._now_ns = now_ns
@@ -90,6 +91,7 @@ class ControllerChannelManager:
             trace=self._trace,
             queue_time_ms=self._metrics.timer(mbean),
             now_ns=self._now_ns,
+            gives_up_requests=self._gives_up_requests,
         )
         self._metrics.gauge(f"{_MBEAN}QueueSize,broker-id={broker.id}", lambda: thread.queue_size)
         with self._lock:

@@ -68,8 +68,10 @@ class RequestSendThread(threading.Thread):
         queue_time_ms: Histogram,
         now_ns: Callable[[], int],
         backoff: Callable[[float], object] | None = None,
+        gives_up_requests: bool = True,
     ) -> None:
-        """`backoff` waits so many seconds; by default it ends early at `shutdown`."""
+        """`backoff` waits so many seconds; by default it ends early at `shutdown`.
+        `gives_up_requests` False is a planted bug."""
         super().__init__(
             name=f"Controller-{controller_id}-to-broker-{broker_id}-send-thread", daemon=True
         )
@@ -84,6 +86,7 @@ class RequestSendThread(threading.Thread):
         self._queue: SimpleQueue[QueueItem | None] = SimpleQueue()
         self._stopping = threading.Event()
         self._backoff = backoff or self._stopping.wait
+        self._gives_up_requests = gives_up_requests
         self._says = f"[RequestSendThread controllerId={controller_id}]"
         self._node = f"{endpoint.host}:{endpoint.port} (id: {broker_id})"
         self._next_correlation_id = 0
@@ -98,7 +101,8 @@ class RequestSendThread(threading.Thread):
     def shutdown(self) -> None:
         """End the thread now, mid-request if need be; what is queued is dropped."""
         self._stopping.set()
-        self._connection.interrupt()
+        if self._gives_up_requests:
+            self._connection.interrupt()
         self._queue.put(None)
         if self.is_alive():
             self.join()

@@ -366,6 +366,18 @@ def goes_on_after_moves() -> bool:
     return True
 
 
+def gives_up_requests() -> bool:
+    """Who gives a broker up does not wait for what it was asked last (KAFKA-6846,
+    RequestSendThread.initiateShutdown)."""
+    return True
+
+
+def frees_who_syncs() -> bool:
+    """Who waits for its part is told to join anew when a member goes: that may be the one who was
+    to assign (GroupCoordinator.removeMemberAndUpdateGroup)."""
+    return True
+
+
 def keeps_who_came_back() -> bool:
     """The new id of a member that came back in its own name is in the log before the member is told
     (KAFKA-10284, GroupCoordinator.updateStaticMemberAndRebalance)."""
@@ -517,6 +529,8 @@ class Rules:
     goes_on_with_deletions: Callable[[], bool] = goes_on_with_deletions
     goes_on_for_who_comes: Callable[[], bool] = goes_on_for_who_comes
     goes_on_after_moves: Callable[[], bool] = goes_on_after_moves
+    gives_up_requests: Callable[[], bool] = gives_up_requests
+    frees_who_syncs: Callable[[], bool] = frees_who_syncs
     keeps_who_came_back: Callable[[], bool] = keeps_who_came_back
     asks_again_who_has_not_heard: Callable[[], bool] = asks_again_who_has_not_heard
     loaded_generation: Callable[[int], int] = loaded_generation

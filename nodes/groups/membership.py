@@ -435,7 +435,9 @@ class Membership:
         group.remove(member.member_id)
         if group.state is GroupState.PREPARING_REBALANCE:
             self._maybe_complete_join(group)
-        elif group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        elif group.state is GroupState.STABLE or (
+            group.state is GroupState.COMPLETING_REBALANCE and self._rules.frees_who_syncs()
+        ):
             self._prepare(group, reason)
 
     def restart_session(self, group: Group, member: Member) -> None:

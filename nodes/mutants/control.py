@@ -394,6 +394,15 @@ CONTROL: Final = (
         breaks={"measures_own_plane": no},
     ),
     Mutant(
+        name="wait-for-who-is-given-up",
+        says="a controller decides about nothing until who is gone has answered, or 30 s are over",
+        stands_for="KAFKA-6846: dead brokers hold up the controller's event thread for a minute",
+        scenario="zombie-broker",
+        found_by="departures",
+        rule="dead-leads",
+        breaks={"gives_up_requests": no},
+    ),
+    Mutant(
         name="miss-what-changed-meanwhile",
         says="a broker whose session ended hears of no change of settings any more",
         stands_for="KIP-21: settings are changed while brokers run, and each of them goes by that",

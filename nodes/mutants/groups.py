@@ -214,6 +214,15 @@ GROUPS: Final = (
         breaks={"watches_who_is_loaded": no},
     ),
     Mutant(
+        name="leave-who-waits-for-a-part",
+        says="who waits for its part hears nothing when the member who was to assign it is gone",
+        stands_for="KIP-62: a member is waited for as long as its session lasts, and no longer",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="kept-waiting",
+        breaks={"frees_who_syncs": no},
+    ),
+    Mutant(
         name="keep-past-deadlines",
         says="the time to join anew goes on after its rebalance, and ends one that comes later",
         stands_for="KIP-62: who has to join anew has the time of its own rebalance for it",

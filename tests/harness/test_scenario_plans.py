@@ -466,9 +466,13 @@ def test_who_died_ahead_returns_and_its_leader_dies_silent() -> None:
 
 def test_leaders_move_while_a_broker_hears_no_controller() -> None:
     for plan in plans("unheard-orders"):
-        *turns, blind, gone, bounce, news = plan.entries
+        *turns, blind, gone, bounce, news, settings, removed = plan.entries
         assert [e.fault for e in (bounce, news)] == ["unseen-bounce", "unheard-news"]
+        assert [e.fault for e in (settings, removed)] == ["unseen-settings", "remove-controller"]
         assert (bounce.after, news.after) == (gone.id, bounce.id)
+        assert (settings.after, removed.after) == (news.id, settings.id)
+        # Set for good, and for a topic that was made without it.
+        assert settings.params["configs"] == ["message.timestamp.type=LogAppendTime"]
         # Who leads nothing, as one that has just come back, is decided about in no way.
         assert bounce.params == {"target": "other-leader"}
         assert (blind.fault, gone.fault) == ("link-down", "stop")

@@ -36,7 +36,12 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.tally import RULE, Sort, add, by_rule, tally
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.controller_queues.one_at_a_time import BESIDE, GIVEN_UP, one_at_a_time
+from checkers.promises.controller_queues.one_at_a_time import (
+    AT_ONCE,
+    BESIDE,
+    GIVEN_UP,
+    one_at_a_time,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -248,6 +253,7 @@ PROMISE: Final = Promise(
         "queue-time": "RequestRateAndQueueTimeMs has how long requests stayed.",
         BESIDE: "A channel has one request in flight.",
         GIVEN_UP: "What came to nothing is sent again, as long as its channel lasts.",
+        AT_ONCE: "Before it is sent again there is a pause.",
     },
     evidence={LOOKS: "several a second, of each broker's channel"},
     unknown_when=("nobody read the metrics while requests were sent",),

@@ -6,7 +6,9 @@ connection breaks it sends the same again, and again, as long as the channel las
 misses none while its controller is in office.
 
 - ``two-in-flight``: the next request of a channel was sent before the one before it had ended;
-- ``given-up``: after a request that came to nothing, the same channel sent another.
+- ``given-up``: after a request that came to nothing, the same channel sent another;
+- ``tried-at-once``: it was tried again after less than `PAUSE_NS`, not 100 ms later: whoever cannot
+  be reached is called on thousands of times a second, each time in the log.
 
 Lawful, and looks similar: the last one of a channel, whose controller resigned, or whose broker
 went. Of controllers that number what they tell, and by what they say of each try's end.
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 BESIDE: Final = "two-in-flight"
 GIVEN_UP: Final = "given-up"
+AT_ONCE: Final = "tried-at-once"
+PAUSE_NS: Final = 50_000_000
+"""Half of RequestSendThread's; of its own clock, which counts from before it begins to wait."""
 _WAY: Final = ("arm", "trial", "node", "boot", "to")
 _TRY: Final = (*_WAY, "correlation_id", "send_t")
 
@@ -47,9 +52,9 @@ def one_at_a_time(history: History) -> Iterator[tuple[Finding, int]]:
     channel = Window.partitionBy(*_WAY, "controller_epoch", "broker_epoch").orderBy("seq")
     following = (F.lead(name).over(channel).alias(f"_{name}") for name in ("send_t", "item"))
     each = tries.select("*", *following).where("_send_t is not null")
-    rule = F.when(F.expr("end_t is null or end_t > _send_t"), BESIDE).when(
-        F.expr("vain and item != _item"), GIVEN_UP
-    )
+    rule = F.when(F.expr("end_t is null or end_t > _send_t"), BESIDE)
+    rule = rule.when(F.expr("vain and item != _item"), GIVEN_UP)
+    rule = rule.when(F.expr(f"vain and _send_t - end_t < {PAUSE_NS}"), AT_ONCE)
     each = each.withColumn("rule", rule).where("rule is not null")
     found = each.groupBy("rule", *_WAY[:3], "to").agg(
         F.min(F.struct("send_t", "_send_t", "api", "correlation_id")).alias("first"),
@@ -76,4 +81,5 @@ def one_at_a_time(history: History) -> Iterator[tuple[Finding, int]]:
 _THEN: Final = {
     BESIDE: "and the next one before that had ended",
     GIVEN_UP: "which came to nothing, and then another",
+    AT_ONCE: "which came to nothing, and the same again at once",
 }

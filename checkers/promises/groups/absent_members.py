@@ -1,4 +1,4 @@
-"""Members that say nothing any more, and how long the next one waits for them, for
+"""Members that say nothing any more, and how long others wait for them, for
 `checkers.promises.groups`.
 
 Who joins a group waits until the members that there are have joined anew. One that says nothing is
@@ -9,10 +9,12 @@ have been silent, and lets each of them have its session anew from the moment th
 group (GroupCoordinator.onGroupLoaded).
 
 Asked is by clients (role group-absent) that come one after the other and are silent once they have
-what they are given; `keep_ms` of their joining is how long each may be waited for.
+what they are given; `keep_ms` of their joining is how long each may be waited for. And by two that
+join together (role group-couple), of which the one that is to assign says nothing: when its time is
+over the other is told to join anew, for nobody else would tell it (removeMemberAndUpdateGroup).
 
 - ``kept-waiting``: who joins was not let in `SLACK_NS` after that time, since it asked: whoever it
-  waits for was silent by then already;
+  waits for was silent by then already; or who waits for what it is given was told nothing;
 - ``put-out-too-soon``: who joins was let in before that time was over, since the one before asked
   for what it is given. That one was a member still, had not left (``part``), and would have come
   back in time; the time of an earlier rebalance, which ended before it was over, is nothing to it.
@@ -47,26 +49,27 @@ SLACK_NS: Final = 2_000_000_000
 _EARLY_NS: Final = 50_000_000
 """How far timers may be off."""
 _ROLE: Final = "group-absent"
+_COUPLE: Final = "group-couple"
 _MS: Final = 1_000_000
 Row = Mapping[str, Any]
 
 
 def absent_members(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     asking = [
-        {"arm": arm, "trial": trial, "process": one.process}
+        {"arm": arm, "trial": trial, "process": one.process, "role": one.role}
         for (arm, trial), workloads in history.run.workloads.items()
         for one in workloads
-        if one.role == _ROLE
+        if one.role in (_ROLE, _COUPLE)
     ]
     if not asking or not history.has("group_step"):
         return
-    table = history.table(asking, "arm string, trial int, process string")
+    table = history.table(asking, "arm string, trial int, process string, role string")
     steps = history.frame("group_step").where("node is not null")
     steps = steps.where("step in ('enter', 'sync', 'part')")
     steps = steps.join(F.broadcast(table), ["arm", "trial", "process"])
     steps = steps.select(
-        *("arm", "trial", "process", "group", "node", "step", "type", "error", "keep_ms"),
-        *("invoke_t", "t"),
+        *("arm", "trial", "process", "role", "group", "node", "step", "type", "error"),
+        *("keep_ms", "invoke_t", "t"),
     )
     # In order of time; who leaves may have left as soon as it said so.
     steps = steps.withColumn("when", F.expr("if(step = 'part', invoke_t, t)"))
@@ -77,6 +80,9 @@ def absent_members(history: History, outcome: Outcome) -> Iterator[tuple[Finding
 def _of_process(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
     given: Row | None = None
     """The last member that was given something, if nobody else came."""
+    if rows[0]["role"] == _COUPLE:
+        yield from _of_couple(offices, rows, outcome)
+        return
     for row in rows:
         if row["step"] == "part":
             given = None
@@ -85,6 +91,22 @@ def _of_process(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator
         elif row["type"] != "fail":
             before, given = given, None
             yield from _judged(offices, outcome, row, before)
+
+
+def _of_couple(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+    keep_ms = 0
+    for row in rows:
+        if row["step"] == "enter":
+            keep_ms = row["keep_ms"]
+        elif row["step"] == "sync" and keep_ms:
+            until_t = row["invoke_t"] + keep_ms * _MS + SLACK_NS
+            is_long = row["t"] > until_t
+            if not is_long and row["type"] == "info":
+                continue
+            if offices.served(row, row["invoke_t"], min(row["t"], until_t)):
+                outcome.saw(row["arm"], row["trial"], AWAITED)
+                if is_long:
+                    yield _finding(LONG, {**row, "keep_ms": keep_ms}, None)
 
 
 def _judged(offices: Offices, outcome: Outcome, row: Row, before: Row | None) -> Iterator[Finding]:
@@ -108,7 +130,15 @@ def _judged(offices: Offices, outcome: Outcome, row: Row, before: Row | None) ->
 
 def _finding(rule: str, row: Row, before: Row | None) -> Finding:
     waited_ms = (row["t"] - row["invoke_t"]) / _MS
-    if before is None:
+    if row["step"] == "sync":
+        says = (
+            f"who was let into group {row['group']} at node {row['node']} waited {waited_ms:.0f} "
+        )
+        says += (
+            "ms to hear what it is given, or that it has to join anew: who was to say that said "
+        )
+        says += f"nothing, and may be waited for {row['keep_ms']} ms"
+    elif before is None:
         how = "was not let in" if row["type"] != "ok" else "was let in late"
         says = f"who joined group {row['group']} at node {row['node']} {how}: it waited "
         says += f"{waited_ms:.0f} ms for members that may be waited for {row['keep_ms']} ms"

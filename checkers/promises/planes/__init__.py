@@ -18,6 +18,7 @@ Violations, with dual planes:
   an API that neither controllers nor brokers that turn to the controller use;
 - ``waits-behind-data``: under a flood, requests to a broker's control plane took as long as those
   to its data plane (`behind_data`);
+- ``answer-held``: answers of a control plane are ready, and do not leave (`held_answers`);
 - ``plane-metric-otherwise``: under a flood, what KIP-291's metrics say of a plane is not what was
   asked of that plane (`metrics`); with any planes;
 - ``queue-overfull``: and more requests wait in a queue than it has places.
@@ -58,6 +59,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.planes.behind_data import ANSWERED, PROBED, behind_data
+from checkers.promises.planes.held_answers import READY, held_answers
 from checkers.promises.planes.metrics import TOLD, plane_metrics
 from checkers.promises.planes.mixed import UPGRADE, past_its_listener
 
@@ -106,7 +108,7 @@ def check(history: History) -> Outcome:
         outcome.add(finding)
     for finding in plane_metrics(history, outcome, planes, _elected(history)):
         outcome.add(finding)
-    for finding, n in past_its_listener(history):
+    for finding, n in (*past_its_listener(history), *held_answers(history, outcome)):
         outcome.add(finding, n)
     for trial, why in _silent(history):
         if trial[0] in able:
@@ -424,6 +426,7 @@ PROMISE: Final = Promise(
         "plane-metric-otherwise": "Metrics of a plane tell what was asked of that plane.",
         "queue-overfull": "No more requests wait in a plane's queue than it has places.",
         "waits-behind-data": "Requests to a control plane do not wait for those to the data plane.",
+        "answer-held": "An answer of a control plane leaves when it is ready.",
     },
     evidence={
         OWN: "requests that a controller sent and a broker handled",
@@ -431,6 +434,7 @@ PROMISE: Final = Promise(
         PROBED: "that is to fill the data plane's queue",
         ANSWERED: "beside such a flood, by other brokers that nothing was done to",
         TOLD: "read twice, as such a flood set in and before it ended",
+        READY: "by what brokers tell of their own way through",
     },
     unknown_when=(
         "no request of a controller was handled",
@@ -447,6 +451,6 @@ PROMISE: Final = Promise(
         "for each connection, and there are few",
         "systems whose controller's requests nobody records (KRaft)",
     ),
-    timed=frozenset({"waits-behind-data", "plane-metric-otherwise"}),
+    timed=frozenset({"waits-behind-data", "plane-metric-otherwise", "answer-held"}),
     check=check,
 )

@@ -1,10 +1,10 @@
 """Leaders that go by settings of before, for `checkers.promises.records`.
 
-A topic is given ``message.timestamp.type=LogAppendTime`` while it is written to (fault
-``alter-topic``). Every broker hears of that: by a notification that it watches, or, when its
-ZooKeeper session ended meanwhile, because it looks for what it missed with the next one
-(ZkNodeChangeNotificationListener). So once all is calm every leader dates what it appends, and its
-answers say when that was (KIP-32).
+A topic is given ``message.timestamp.type=LogAppendTime`` while it is written to (faults
+``alter-topic``, ``unseen-settings``). Every broker hears of that: by a notification that it
+watches, or, when its ZooKeeper session ended meanwhile, because it looks for what it missed with
+the next one (ZkNodeChangeNotificationListener). So once all is calm every leader dates what it
+appends, and its answers say when that was (KIP-32).
 
 - ``setting-unheeded``: an answer to what was sent then says nothing of it.
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RULE: Final = "setting-unheeded"
 HEEDED: Final = "acknowledged records of topics whose settings were changed"
-ALTERED: Final = "alter-topic"
+ALTERED: Final = ("alter-topic", "unseen-settings")
 _SETTING: Final = "message.timestamp.type"
 _BY_BROKER: Final = "LogAppendTime"
 
@@ -60,7 +60,7 @@ def _owed(history: History) -> list[dict[str, Any]]:
     gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
     last: dict[tuple[str, int, str], dict[str, Any]] = {}
     for row in history.rows("fault"):
-        if (row["fault"], row["phase"]) == (ALTERED, "injected"):
+        if row["fault"] in ALTERED and row["phase"] == "injected":
             last[row["arm"], row["trial"], details(row)["topic"]] = row
     found = []
     for (arm, trial, topic), row in last.items():

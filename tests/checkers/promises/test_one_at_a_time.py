@@ -59,6 +59,13 @@ BROKEN: dict[str, tuple[str, Callable[[Story], Any]]] = {
         "given-up",
         lambda s: vain(s, partitions=[{"topic": "t", "partition": 0}]),
     ),
+    "the same at once": (
+        "tried-at-once",
+        lambda s: (
+            sent(s, 200, 5, 210, failure="disconnect"),
+            sent(s, 212, 6, 220, attempt=2, enqueue_t=5),
+        ),
+    ),
 }
 LAWFUL: dict[str, Callable[[Story], Any]] = {
     "again": vain,

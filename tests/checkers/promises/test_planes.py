@@ -10,8 +10,9 @@ import pytest
 from checkers.judging.verdict import Verdict
 from checkers.promises.planes import OWN, SEEN, check
 from checkers.promises.planes.behind_data import ANSWERED, PROBED
+from checkers.promises.planes.held_answers import READY, held_answers
 from tests.checkers.conftest import ARM, Story, judged_together
-from tests.checkers.together import Asks, apart, judging
+from tests.checkers.together import Asks, apart, judging, ruled
 
 BROKERS = (1, 2, 3)
 MS = 1_000_000
@@ -476,3 +477,33 @@ def test_probes_beside_a_flood_count(spark: Any) -> None:
     assert any(
         "too few" in why for why in check(beside_a_flood(3, probes=5).history(spark)).not_judged
     )
+
+
+def left(story: Any, node: int, held_ms: list[float], *, plane: str = "control") -> None:
+    for number, ms in enumerate(held_ms):
+        t = 20_000 + 500 * number
+        story.handled(
+            t, node, api="UPDATE_METADATA", controller_id=1, plane=plane, correlation_id=number
+        )
+        row = story.rows["control_request"][-1]
+        row["handled_t"] = row["t"] - int(ms * MS)
+
+
+@pytest.mark.parametrize(
+    ("held_ms", "plane", "n"),
+    [
+        ([280.0] * 10 + [1.0] * 10, "control", 10),
+        ([280.0] * 9 + [1.0] * 11, "control", 0),  # a broker that was stopped for a while
+        ([90.0] * 20, "control", 0),
+        ([280.0] * 19, "control", 0),  # too few to tell
+        ([280.0] * 20, "data", 0),  # its network threads wait for places in its queue
+    ],
+)
+@judging(ruled(held_answers))
+def test_answers_that_are_ready_leave(held_ms: list[float], plane: str, n: int) -> Asks:
+    story = Story()
+    left(story, 2, held_ms, plane=plane)
+    left(story, 3, [1.0] * 20)
+    found = yield story
+    assert found.counts == ({"answer-held": n} if n else {})
+    assert found.evidence[story.arm, 0, READY] >= 20

@@ -8,6 +8,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from faults.protocol import Capability, FaultFailed, Link
 from harness.cluster import descriptions
 from harness.cluster.ask import NoAnswer
 from harness.cluster.descriptions import Truth, Values, check_takes_part, compared
@@ -168,3 +169,58 @@ def test_who_refuses_what_it_led_all_the_while_is_told_apart(
     descriptions.record_descriptions(cluster, ())  # type: ignore[arg-type]
     (row,) = cluster.rows
     assert (row["error"], row["known"]) == ("NOT_LEADER_OR_FOLLOWER", known)
+
+
+class _Twice:
+    """A cluster of one broker, which is at one place for clients and at another for brokers."""
+
+    def __init__(self) -> None:
+        self.view = create_autospec(ZookeeperView, instance=True)
+        self.view.cluster_id.return_value = "c"
+        self.view.controller.return_value = 1
+        self.view.live_brokers.return_value = [1]
+        self.view.topics.return_value = self.view.partitions.return_value = []
+        self.view.pending.return_value = []
+        places = [SimpleNamespace(host="h", port=port) for port in (1, 2)]
+        self.view.registrations.return_value = {1: SimpleNamespace(endpoints=places, rack=None)}
+        self.capabilities: set[Capability] = set()
+
+    def address(self, _node: int, link: Link, **_: Any) -> tuple[str, int]:
+        return "h", 1 if link is Link.CLIENT else 2
+
+
+@pytest.mark.parametrize("told_of_brokers", ["h:2", "h:1"])
+@pytest.mark.parametrize("api", [METADATA, ApiKey.DESCRIBE_CLUSTER])
+def test_where_brokers_are_is_asked_by_the_listener_of_brokers_too(
+    monkeypatch: pytest.MonkeyPatch, api: ApiKey, told_of_brokers: str
+) -> None:
+    def told(address: tuple[str, int], *_: Any) -> Values:
+        at = "h:1" if address == ("h", 1) else told_of_brokers
+        whole = {"cluster id": "c", "controller": "1", "brokers": "[1]", "broker 1": at}
+        return {("", key): value for key, value in whole.items()}
+
+    monkeypatch.setattr(descriptions, "_ask", lambda *asked: told(*asked).items())
+    found = {row["key"]: row for row in descriptions._described(_Twice(), 1, api, ())}  # type: ignore[arg-type]
+    assert (found["broker 1"]["told"], found["broker 1"]["truth"]) == ("h:1", "h:1")
+    row = found["broker 1, among brokers"]
+    assert (row["told"], row["truth"], row["known"]) == (told_of_brokers, "h:2", True)
+    assert len(found) == 5
+
+
+def test_who_is_reached_by_one_listener_alone_is_asked_by_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Once(_Twice):
+        def __init__(self) -> None:
+            super().__init__()
+            self.view = view([1], 1)
+            self.view.partitions = lambda: []
+
+        def address(self, node: int, link: Link, **_: Any) -> tuple[str, int]:
+            if link is not Link.CLIENT:
+                raise FaultFailed(f"node {node} has no {link} link")
+            return "h", 1
+
+    monkeypatch.setattr(descriptions, "_ask", lambda *_: {("", "broker 1"): "h:1"}.items())
+    (row,) = descriptions._described(Once(), 1, METADATA, ())  # type: ignore[arg-type]
+    assert (row["told"], row["known"]) == ("h:1", False)

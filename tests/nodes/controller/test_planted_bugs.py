@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from threading import Event
 
 import pytest
 
 from nodes.controller.event_manager import ControllerState
 from nodes.controller.event_manager import Event as QueuedEvent
+from nodes.controller.send_thread import QueueItem, RequestSendThread
+from nodes.core.brokers import EndPoint
 from nodes.core.errors import Errors
 from nodes.core.types import TopicPartition
+from nodes.metrics import Histogram
 from nodes.mutants import rules_with
+from nodes.trace import Trace
 from nodes.wire.apis import ApiKey
+from tests.kip291.requests import update_metadata
 from tests.nodes.controller.test_controller import started
 from tests.nodes.controller.test_topics import alter_request
 
@@ -139,3 +146,28 @@ def test_what_becomes_of_a_deletion_that_waits_for_a_move(world, wait_until, ask
     world.create_topic("another", (2, 3))
     wait_until(lambda: world.state(TopicPartition("another", 0)))
     assert world.admin.topic_exists("t")
+
+
+@pytest.mark.parametrize(("names", "waits"), [((), False), (("wait-for-who-is-given-up",), True)])
+def test_who_is_given_up_with_a_request_under_way(names, waits):
+    """It hangs: it takes the connection, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        carrier = RequestSendThread(
+            1,
+            2,
+            EndPoint("CONTROLLER", "PLAINTEXT", *hung.getsockname()),
+            request_timeout_ms=1_500,
+            socket_timeout_ms=1_500,
+            trace=Trace(None, 1, 1),
+            queue_time_ms=Histogram(),
+            now_ns=time.monotonic_ns,
+            gives_up_requests=rules_with(names).gives_up_requests(),
+        )
+        carrier.start()
+        carrier.put(QueueItem(update_metadata({}), lambda _: None, time.monotonic_ns(), []))
+        connection, _ = hung.accept()
+        with connection:
+            assert connection.recv(1)  # it is under way
+            begun_ns = time.monotonic_ns()
+            carrier.shutdown()
+    assert (time.monotonic_ns() - begun_ns > 1_000_000_000) is waits

@@ -90,6 +90,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("miss-what-changed-meanwhile", "looks_for_what_it_missed"),
         ("keep-what-is-old", "lets_go_of_the_old"),
         ("halt-deletions-for-good", "goes_on_after_moves"),
+        ("wait-for-who-is-given-up", "gives_up_requests"),
+        ("leave-who-waits-for-a-part", "frees_who_syncs"),
         ("forget-who-came-back", "keeps_who_came_back"),
     ],
 )

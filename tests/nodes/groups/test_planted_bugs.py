@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nodes.core.errors import Errors
 from nodes.core.rules import RULES
 from nodes.core.types import TopicPartition
 from nodes.groups.messages import CommittedOffset
@@ -189,3 +190,22 @@ def test_who_came_back_in_its_own_name(
     assert static.heartbeat() == 0
     static.coordinator = make_coordinator()
     assert static.heartbeat() == error
+
+
+@pytest.mark.parametrize("names", [(), ("leave-who-waits-for-a-part",)])
+def test_who_waits_for_a_part_as_the_one_who_was_to_assign_leaves(
+    names: tuple[str, ...], make_coordinator: Any, client_of: Any, replicas: Any
+) -> None:
+    replicas.rules = rules_with(names)
+    coordinator = make_coordinator()
+    leader, other = client_of(coordinator), client_of(coordinator)
+    leader.join()
+    leader.sync()
+    waiting = other.send_join()
+    leader.joined(leader.send_join())
+    other.joined(waiting)
+    part = other.send_sync()
+    leader.leave()
+    assert part.is_done is not bool(names)
+    if not names:
+        assert part.wait().error == Errors.REBALANCE_IN_PROGRESS

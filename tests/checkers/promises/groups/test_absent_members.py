@@ -131,3 +131,48 @@ def test_who_comes_after_one_that_says_nothing(name: str) -> Asks:
     found = yield told
     assert found.counts == ({} if rule is None else {rule: 1})
     assert found.evidence[told.arm, 0, AWAITED] == awaited
+
+
+COUPLE_KEEP = 4_000
+
+
+def waits(told: Story, until: float, error: int | None, **more: Any) -> None:
+    """One of the couple for its part, from `ASKED` on."""
+    step(told, until, "sync", error, **{"process": "couple", "invoke_t": ASKED, **more})
+
+
+COUPLES: dict[str, tuple[Callable[[Story], Any], str | None, int]] = {
+    "told to join anew": (lambda s: waits(s, ASKED + COUPLE_KEEP, 27), None, 1),
+    "told by a busy coordinator": (lambda s: waits(s, ASKED + COUPLE_KEEP + 1_900, 27), None, 1),
+    "told late": (lambda s: waits(s, ASKED + COUPLE_KEEP + 2_100, 27), "kept-waiting", 1),
+    "never told": (lambda s: waits(s, ASKED + 8_000, None), "kept-waiting", 1),
+    "gave up in time": (lambda s: waits(s, ASKED + 3_000, None), None, 0),
+    "never told by who is deposed": (
+        lambda s: (moved(s, ASKED + 3_000), waits(s, ASKED + 8_000, None)),
+        None,
+        0,
+    ),
+    "never told by who was paused": (
+        lambda s: (paused(s, ASKED + 1_000), waits(s, ASKED + 8_000, None)),
+        None,
+        0,
+    ),
+    "never told by who does not coordinate": (
+        lambda s: waits(s, ASKED + 8_000, None, node=2),
+        None,
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUPLES)
+@judging(ruled(absent_members))
+def test_who_waits_for_a_part_that_nobody_assigns(name: str) -> Asks:
+    tell, rule, awaited = COUPLES[name]
+    told = story()
+    told.run["trials"][0]["workloads"] = [{"process": "couple", "role": "group-couple"}]
+    step(told, ASKED - 200, "enter", process="couple", keep_ms=COUPLE_KEEP)
+    tell(told)
+    found = yield told
+    assert found.counts == ({} if rule is None else {rule: 1})
+    assert found.evidence[told.arm, 0, AWAITED] == awaited
