@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.departures.led_by_nobody import led_by_nobody
+from checkers.promises.departures.led_by_nobody import RULE, led_by_nobody
 from tests.checkers.promises.test_departures import Zoo
 from tests.checkers.together import Asks, judging, ruled
 
@@ -64,4 +64,4 @@ def test_who_is_taken_away_for_nobody(name: str) -> Asks:
     story = Zoo()
     tell(story)
     found = yield story
-    assert found.counts == ({"deposed-for-nobody": 1} if is_found else {})
+    assert found.counts == ({RULE: 1} if is_found else {})
