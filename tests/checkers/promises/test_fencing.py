@@ -10,7 +10,7 @@ import pytest
 from checkers.judging.witness import attach
 from checkers.promises.fencing import check
 from checkers.promises.fencing.addressed import SENT
-from checkers.promises.fencing.goodbyes import GOODBYES, RULE
+from checkers.promises.fencing.goodbyes import GOODBYES
 from tests.checkers.together import Asks, apart, judging
 
 
@@ -251,5 +251,5 @@ def test_a_goodbye_of_the_past_is_refused(
     knows(story, **{name: value for name, value in knowledge.items() if name != "gone"})
     goodbye(story, **more)
     found = yield story
-    assert found.counts == ({RULE: 1} if broken else {})
+    assert found.counts == ({"stale-shutdown-accepted": 1} if broken else {})
     assert found.evidence[story.arm, 0, GOODBYES] == judged
