@@ -190,14 +190,18 @@ def read_table(
 
 def verify_pages(history: Path, kind: str) -> None:
     """Hold each page of a kind's files against its checksum: a byte that changed on disk is no
-    evidence. Raises `OSError`, which names the file."""
+    evidence. Raises `OSError`, which names the file. Texts stay numbers of their dictionary, which
+    halves the cost."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    texts = [field.name for field in stored_schema(kind) if pa.types.is_string(field.type)]
     for file in files_of(history, kind):
         try:
-            with pq.ParquetFile(file, page_checksum_verification=True) as pages:
-                for _ in pages.iter_batches():
+            with pq.ParquetFile(
+                file, page_checksum_verification=True, read_dictionary=texts
+            ) as pages:
+                for _ in pages.iter_batches(use_threads=False):
                     pass
         except (OSError, pa.ArrowException) as error:
             raise OSError(f"{file}: {error}") from error
