@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +32,7 @@ Trial = tuple[str, int]
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fault:
     """One entry of a trial's plan, by its rows in order of time."""
 
@@ -40,25 +40,20 @@ class Fault:
     id: str
     name: str
     rows: Sequence[Row]
+    nodes: frozenset[int] = field(init=False)
+    """Whom it names; nobody: it may be in place anywhere."""
+    phases: frozenset[str] = field(init=False)
+    from_t: int = field(init=False)
+    """Its first step, ns."""
+    to_t: int = field(init=False)
+    """When it was healed, for the last time (ns); FOREVER where nobody says so."""
 
-    @property
-    def nodes(self) -> frozenset[int]:
-        """Whom it names; nobody: it may be in place anywhere."""
-        return frozenset(node for row in self.rows for node in row["nodes"] or ())
-
-    @property
-    def phases(self) -> frozenset[str]:
-        return frozenset(row["phase"] for row in self.rows)
-
-    @property
-    def from_t(self) -> int:
-        """Its first step, ns."""
-        return int(self.rows[0]["t"])
-
-    @property
-    def to_t(self) -> int:
-        """When it was healed, for the last time (ns); FOREVER where nobody says so."""
-        return max((row["t"] for row in self.rows if row["phase"] == "healed"), default=FOREVER)
+    def __post_init__(self) -> None:
+        self.nodes = frozenset(node for row in self.rows for node in row["nodes"] or ())
+        self.phases = frozenset(row["phase"] for row in self.rows)
+        self.from_t = int(self.rows[0]["t"])
+        healed = (row["t"] for row in self.rows if row["phase"] == "healed")
+        self.to_t = max(healed, default=FOREVER)
 
     @property
     def emptied(self) -> tuple[int, int] | None:

@@ -29,6 +29,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.history.parts import alike
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 TP: Final = ["arm", "trial", "topic", "partition"]
 Key = tuple[str, int, str, int]
 Row = Mapping[str, Any]
+_Draft = dict[str, Any]
+"""What an `Epoch` will be made of."""
 
 SHOWN: Final = "shown"
 """Source of rows that only prove that a leader was committed by then (a black box)."""
@@ -149,12 +153,12 @@ def leadership(history: History) -> dict[Key, Leadership]:
     def gather() -> dict[Key, Leadership]:
         rows: dict[Key, list[Row]] = {}
         telling: set[tuple[str, int]] = set()
-        for row in history.rows("leadership"):
+        for row in alike(_timed(history, row) for row in history.rows("leadership")):
             known = row["leader_epoch"]
             if row["incarnation"] is not None:
                 telling.add((row["arm"], row["trial"]))
             if row["topic"] is not None and known is not None and known >= 0:
-                rows.setdefault(key_of(row), []).append(_timed(history, row))
+                rows.setdefault(key_of(row), []).append(row)
         gone: dict[tuple[str, int, str], list[int]] = {}
         for row in history.rows("topic_deletion"):
             telling.add((row["arm"], row["trial"]))
@@ -212,14 +216,14 @@ def _partition(rows: Sequence[Row], gone: Sequence[int], telling: bool) -> Leade
     found = Leadership(reborn_t=[_first_t(life) for life in lives[1:]], states=lives)
     found.regressions = regressions
     born_after = [ALWAYS] + [max(row["t"] for row in life) for life in lives[:-1]]
-    by_epoch: dict[int, list[Epoch]] = {}
+    by_epoch: dict[int, list[_Draft]] = {}
     for number, life in enumerate(dating):
         for epoch in _filled(_superseded(_seen(life, number))):
-            dated = replace(epoch, valid_from=born_after[number])
-            by_epoch.setdefault(dated.leader_epoch, []).append(dated)
+            epoch["valid_from"] = born_after[number]
+            by_epoch.setdefault(epoch["leader_epoch"], []).append(epoch)
     for same in by_epoch.values():
-        ends = [later.valid_from for later in same[1:]] + [NEVER]
-        found.epochs += [replace(e, valid_to=end) for e, end in zip(same, ends, strict=True)]
+        ends = [later["valid_from"] for later in same[1:]] + [NEVER]
+        found.epochs += [Epoch(**e, valid_to=end) for e, end in zip(same, ends, strict=True)]
     found.epochs.sort(key=lambda e: (e.incarnation, e.leader_epoch))
     found.last = _last(found)
     return found
@@ -337,58 +341,50 @@ def _goes_back(before: Row, row: Row) -> bool:
     return moved or (None not in stamps and stamps[0] != stamps[1])
 
 
-def _seen(rows: Iterable[Row], incarnation: int) -> list[Epoch]:
-    found: dict[int, Epoch] = {}
+def _seen(rows: Iterable[Row], incarnation: int) -> list[_Draft]:
+    found: dict[int, _Draft] = {}
     firsts: dict[int, int | None] = {}
     for row in sorted(rows, key=_by_time):  # the first sighting dates the commit
         number, size = row["leader_epoch"], len(row["isr"] or ())
         known = found.get(number)
         if known is None:
             firsts[number] = row["partition_epoch"]
-            found[number] = Epoch(
-                leader_epoch=number,
-                incarnation=incarnation,
-                committed_t=row["t"],
-                earliest_t=row["earliest_t"],
-                leader=row["leader"],
-                isr_size=size,
-            )
+            found[number] = {
+                "leader_epoch": number,
+                "incarnation": incarnation,
+                "committed_t": row["t"],
+                "earliest_t": row["earliest_t"],
+                "leader": row["leader"],
+                "isr_size": size,
+            }
         else:
-            earliest_t = known.earliest_t
+            earliest_t = known["earliest_t"]
             if row["partition_epoch"] == firsts[number]:  # the same write, told again
-                earliest_t = max(row["earliest_t"], earliest_t or row["earliest_t"])
-            size = min(size, known.isr_size or size)
-            found[number] = replace(known, isr_size=size, earliest_t=earliest_t)
+                known["earliest_t"] = max(row["earliest_t"], earliest_t or row["earliest_t"])
+            known["isr_size"] = min(size, known["isr_size"] or size)
     return [found[number] for number in sorted(found)]
 
 
-def _superseded(epochs: list[Epoch]) -> list[Epoch]:
+def _superseded(epochs: list[_Draft]) -> list[_Draft]:
     """Date the end of each by the earliest sighting of any higher one."""
     earliest: int | None = None
-    dated = []
     for epoch in reversed(epochs):
-        dated.append(replace(epoch, superseded_t=earliest))
-        assert epoch.committed_t is not None
-        earliest = epoch.committed_t if earliest is None else min(earliest, epoch.committed_t)
-    return dated[::-1]
+        epoch["superseded_t"] = earliest
+        committed_t = epoch["committed_t"]
+        earliest = committed_t if earliest is None else min(earliest, committed_t)
+    return epochs
 
 
-def _filled(epochs: list[Epoch]) -> list[Epoch]:
+def _filled(epochs: list[_Draft]) -> list[_Draft]:
     """Add the epochs that were never seen, each over when the next seen one was."""
-    filled: list[Epoch] = []
+    filled: list[_Draft] = []
     for index, epoch in enumerate(epochs):
         filled.append(epoch)
         if index + 1 < len(epochs):
-            gap = range(epoch.leader_epoch + 1, epochs[index + 1].leader_epoch)
+            gap = range(epoch["leader_epoch"] + 1, epochs[index + 1]["leader_epoch"])
+            implied = ("incarnation", "superseded_t")
             filled += [
-                replace(
-                    epoch,
-                    leader_epoch=number,
-                    committed_t=None,
-                    earliest_t=None,
-                    leader=None,
-                    isr_size=None,
-                )
+                {"leader_epoch": number, **{name: epoch[name] for name in implied}}
                 for number in gap[:_WIDEST_GAP]
             ]
     return filled

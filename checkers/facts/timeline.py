@@ -11,12 +11,16 @@ Spans come from what happened (faults, kills, commits): a few rows for each, bro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.history.parts import arrow_table
+
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
@@ -41,6 +45,7 @@ class Timeline:
     rows: Sequence[Row]
     keys: Sequence[str]
     values: Mapping[str, str] = field(default_factory=dict)
+    _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def at(self, history: History, frame: DataFrame, t: Column, how: str = "left") -> DataFrame:
         """Add `FROM`, `TO` and the values of the span that holds at ``t``; nulls where none does.
@@ -84,39 +89,46 @@ class Timeline:
 
     def _slots(self) -> tuple[int, int]:
         """How wide a slot is (ns), and how many there are."""
-        most = max(self._by_key().values(), default=0)
+        if "slots" not in self._made:
+            self._made["slots"] = self._cut()
+        found: tuple[int, int] = self._made["slots"]
+        return found
+
+    def _cut(self) -> tuple[int, int]:
+        by_key = Counter(tuple(row[name] for name in self.keys) for row in self.rows)
+        most = max(by_key.values(), default=0)
         slots = min(max(_FEWEST, 1 << (2 * most).bit_length()), _MOST)
         ends: dict[Any, list[int]] = {}
         for row in self.rows:
-            known = [t for t in (row[FROM], row[TO]) if ALWAYS < t < FOREVER]
-            ends.setdefault((row.get("arm"), row.get("trial")), []).extend(known)
+            of = ends.setdefault((row.get("arm"), row.get("trial")), [])
+            of += (t for t in (row[FROM], row[TO]) if ALWAYS < t < FOREVER)
         longest = max((max(of) - min(of) for of in ends.values() if of), default=0)
         return max(longest // slots + 1, _NARROWEST_NS), slots
 
-    def _by_key(self) -> dict[tuple[Any, ...], int]:
-        found: dict[tuple[Any, ...], int] = {}
-        for row in self.rows:
-            key = tuple(row[name] for name in self.keys)
-            found[key] = found.get(key, 0) + 1
-        return found
-
-    def listed(self) -> Iterator[dict[str, Any]]:
+    def listed(self) -> pa.Table:
         """Each span under every slot that it touches."""
+        import pyarrow as pa
+
         width, slots = self._slots()
-        for row in self.rows:
-            if row[FROM] >= row[TO]:
-                continue
-            known = {_own(name): row[name] for name in self.keys}
-            known |= {name: row[name] for name in (FROM, TO, *self.values)}
-            first, last = row[FROM] // width, (row[TO] - 1) // width
-            for number in range(first, min(last, first + slots - 1) + 1):
-                yield {**known, _own(_SLOT): number % slots}
+        kinds = {name: _TYPES.get(name, "int") for name in self.keys}
+        kinds |= {FROM: "bigint", TO: "bigint", **self.values}
+        spans = arrow_table(self.rows, ", ".join(f"{n} {kind}" for n, kind in kinds.items()))
+        places, numbers = list[int](), list[int]()
+        for place, row in enumerate(self.rows):
+            if row[FROM] < row[TO]:
+                first, last = row[FROM] // width, (row[TO] - 1) // width
+                touched = range(first, min(last, first + slots - 1) + 1)
+                places += [place] * len(touched)
+                numbers += (number % slots for number in touched)
+        own = [_own(name) if name in self.keys else name for name in kinds]
+        table = spans.rename_columns(own).take(pa.array(places, pa.int64()))
+        return table.append_column(_own(_SLOT), pa.array(numbers, pa.int32()))
 
     def _table(self, history: History) -> DataFrame:
-        fields = [f"{_own(name)} {_TYPES.get(name, 'int')}" for name in (*self.keys, _SLOT)]
-        fields += [f"{FROM} bigint", f"{TO} bigint"]
-        fields += [f"{name} {kind}" for name, kind in self.values.items()]
-        return history.table(self.listed(), ", ".join(fields))
+        if "table" not in self._made:
+            self._made["table"] = history.local(self.listed())
+        found: DataFrame = self._made["table"]
+        return found
 
 
 def _number(t: Column, width: int) -> Column:

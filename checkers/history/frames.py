@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from shutil import rmtree
 from threading import RLock
@@ -32,6 +31,7 @@ from checkers.history import KINDS, HistoryError, arrow_schema, spark_ddl
 from checkers.history.parts import (
     MANIFEST,
     Manifest,
+    arrow_table,
     compare_files,
     files_of,
     in_order,
@@ -62,8 +62,8 @@ _FEW_ROWS: Final = 2_000
 reader of a file is told the whole of Hadoop's configuration, and reads the file anew."""
 
 
-_ROWS_AT_ONCE: Final = 10_000
-"""A row in Python is many times what it is in Arrow."""
+_IN_A_PLAN: Final = 10_000
+"""Sail is given more rows as a file."""
 
 
 class Stopped(Exception):
@@ -290,6 +290,8 @@ class History:
         """What ``make`` gives, made once a history: for frames that several checks share. Who asks
         while it is being made waits."""
         self._go_on()
+        if name in self._memo:  # thousands ask again
+            return self._memo[name]
         with self._lock:
             making = self._making.setdefault(name, RLock())
         with making:
@@ -320,20 +322,14 @@ class History:
         return frame
 
     def table(self, rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
-        """A small frame made on the driver, of rows that are taken one by one; ``schema`` is DDL.
-        By way of Arrow it becomes a local table in the plan: no job is needed to read it, and an
-        empty one prunes what joins it."""
-        import pyarrow as pa
+        """A small frame made on the driver, of rows; ``schema`` is DDL."""
+        return self.local(arrow_table(rows, schema))
 
-        fields = [part.split() for part in schema.split(", ")]
-        types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
-        types["array<bigint>"] = pa.list_(pa.int64())
-        layout = pa.schema([pa.field(name, types[kind]) for name, kind in fields])
-        left, parts = iter(rows), [layout.empty_table()]
-        while some := [dict(row) for row in islice(left, _ROWS_AT_ONCE)]:
-            parts.append(pa.Table.from_pylist(some, layout))
-        whole = pa.concat_tables(parts).combine_chunks()
-        if whole.num_rows > _ROWS_AT_ONCE and sail.answers(self.spark):
+    def local(self, whole: pa.Table) -> DataFrame:
+        """The same of a table. By way of Arrow it becomes a local table in the plan: no job is
+        needed to read it, and an empty one prunes what joins it."""
+        whole = whole.combine_chunks()
+        if whole.num_rows > _IN_A_PLAN and sail.answers(self.spark):
             return self._kept_in(*sail.laid_down(self.spark, whole))
         return self._whole(local_frame(self._light, whole))
 
@@ -360,8 +356,8 @@ class History:
         for forget in self._kept:
             forget()
         self._kept.clear()
-        self._memo.clear()
-        self._frames.clear()
+        for what in (self._memo, self._frames, self._rows, self._timeless):
+            what.clear()
 
     def __enter__(self) -> Self:
         return self

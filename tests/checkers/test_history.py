@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -330,3 +331,22 @@ def test_places_of_version_1(tmp_path: Path) -> None:
     assert place_of(tmp_path / "f=x/part-0.parquet") is None
     with pytest.raises(HistoryError, match="arm=<label>/trial=<number>"):
         place_of(tmp_path / "f=x/arm=a/trial=three/p.parquet")
+
+
+def test_plain_rows_share_what_they_have_in_common(story: Any, spark: Any) -> None:
+    for n in range(300):
+        story.commit(n, 1 + n % 2, n, isr=[1, 2], process="watch-of-the-store")
+    rows = History.of(spark, story.rows).rows("leadership")
+    schema = arrow_schema("leadership").names
+    assert [row["leader_epoch"] for row in rows] == list(range(300))
+    assert all(list(row) == [*schema, "arm", "trial"] for row in rows)
+    assert sys.getsizeof(rows[-1]) < sys.getsizeof(dict(rows[-1])) / 2
+    assert rows[0]["process"] is rows[299]["process"]
+    assert rows[0]["isr"] is rows[299]["isr"]
+
+
+def test_nothing_is_kept_of_a_history_that_was_judged(story: Any, spark: Any) -> None:
+    story.commit(1, 1, 0)
+    with History.of(spark, story.rows) as history:
+        first = history.rows("leadership")
+    assert history.rows("leadership") is not first

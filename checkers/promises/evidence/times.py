@@ -4,13 +4,14 @@
 each one's times stand in their order, whether it says what every row of its kind says
 (`checkers.facts.whole_rows`), and whether each client's operations, which it numbers as it begins
 them, were begun in that order. One pass over the kinds that grow with the load, of which a row a
-writer and kind leaves Spark; the others come to the driver anyway.
+writer and kind leaves Spark; the others come to the driver anyway, and are looked at there one by
+one, where they are few or something is wrong with them.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,6 +58,8 @@ _NUMBERED: Final = ("produce", "fetch", "commit", "committed")
 _BLOCK: Final = 256
 """So many operations of a client are one row when their order is looked at: a jump inside one block
 shows in the next, unless the clock went back again by then."""
+_MANY: Final = 2_000
+"""Rows of a kind that come to the driver, and which yet the engine looks through first."""
 _KEYS: Final = ["arm", "trial", "kind", "process"]
 
 
@@ -94,13 +97,15 @@ def _times(history: History) -> list[Times]:
 
 def _of_others(history: History) -> Iterator[Times]:
     """Of kinds whose rows come to the driver."""
-    for kind in KINDS.keys() - _IN_ORDER.keys() - {"source"}:
+    kinds = KINDS.keys() - _IN_ORDER.keys() - {"source"}
+    whole = _whole(history, [kind for kind in kinds if len(history.rows(kind)) > _MANY])
+    for kind in kinds:
         by: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
         for row in (*history.rows(kind), *history.without_time(kind)):
             by.setdefault((row["arm"], row["trial"], row["process"]), []).append(row)
         for (arm, trial, process), rows in by.items():
             dated = [r["t"] for r in rows if r["error_ns"] is None and r["t"] is not None]
-            void = [tuple(lacks(kind, row)) for row in rows]
+            void = [tuple(lacks(kind, row)) for row in rows if kind not in whole]
             off_ns = max(abs(row["error_ns"] or 0) for row in rows)
             yield Times(
                 key=(arm, trial),
@@ -115,6 +120,22 @@ def _of_others(history: History) -> Iterator[Times]:
                 first_t=min(dated, default=None),
                 last_t=max(dated, default=None),
             )
+
+
+def _whole(history: History, kinds: Iterable[str]) -> set[str]:
+    """Those of which no row lacks anything, looked at where the rows are: one by one it takes
+    longer than they are read."""
+    frames = [
+        history.frame(kind).select(
+            named(kind), is_true(lacking(kind)).cast("int").alias("_lacking")
+        )
+        for kind in sorted(kinds)
+    ]
+    if not frames:
+        return set()
+    rows = functools.reduce(lambda a, b: a.unionAll(b), frames)
+    found = rows.groupBy("kind").agg(F.max("_lacking").alias("lacking")).toArrow().to_pylist()
+    return {row["kind"] for row in found if not row["lacking"]}
 
 
 def _of_growing(history: History) -> list[Times]:

@@ -17,13 +17,14 @@ used only as distances.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.faults import ASKING, faults_of
 from checkers.facts.office import in_order
-from checkers.facts.timeline import FOREVER
+from checkers.facts.timeline import FOREVER, merged
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -86,6 +87,7 @@ def _free(
     edges: list[tuple[int, Row]] = [(t, {}) for span in disturbances for t in span]
     edges.append((FOREVER, {}))
     events = sorted([*((row["t"], row) for row in rows), *edges], key=lambda event: event[0])
+    disturbed = merged(disturbances)
     there, replicas = set[int](), set[int]()
     controller: int | None = None
     for (t, row), (until, _) in pairwise(events):
@@ -101,7 +103,8 @@ def _free(
         elif row.get("topic") == topic:
             replicas = replicas | {*(row["replicas"] or ())} if is_there else set()
         is_whole = bool(replicas) and replicas <= there and controller in there
-        if is_whole and not any(begin <= t < end for begin, end in disturbances):
+        begun = bisect_right(disturbed, t, key=lambda span: span[0])
+        if is_whole and not (begun and t < disturbed[begun - 1][1]):
             yield t, until
 
 
