@@ -67,6 +67,8 @@ Progress = Callable[[str], None]
 
 _BOUNDED_DISK_BYTES: Final = 512 << 20
 _LOOK_S: Final = 0.25
+_MOST_PATIENCE: Final = 2.0
+"""Of the time that a scenario gives what was healed: more than whoever judges may ask for."""
 _COMING_UP_S: Final = 8.0
 """So long a topic that is refused is asked for again: brokers have only just come. Whoever refuses
 it for longer has no excuse, and is judged (`checkers.promises.administration`)."""
@@ -233,15 +235,21 @@ class TrialRunner:
         since_t = time.monotonic_ns()
         with self._phase(recorder, "quiesce"):
             self.progress("quiescing")
-            quiet = rest.wait(self.scenario.quiesce_s, self._over.is_set)
+            quiet = rest.wait(lambda: self._patience_s(since_t), self._over.is_set)
             if not quiet:
                 self._timeout(recorder, "quiesce", in_words(rest.lacking))
         if quiet:  # else it has been waited for, in vain, much longer than this
             with self._phase(recorder, "settle"):
                 self.progress("looking on")
                 self._settle(since_t)
-                self._look_on(rest, served, recorder)
+                self._look_on(rest, served, recorder, since_t)
         rest.record()
+
+    def _patience_s(self, healed_t: int) -> float:
+        """How long what lacks is waited for until it can be told from what is late. Where a busy
+        machine makes all late whoever judges gives it longer, as in `_settle`."""
+        times = min(_MOST_PATIENCE, self._strain.patience(healed_t))
+        return self.scenario.quiesce_s * times
 
     def _settle(self, healed_t: int) -> None:
         """Wait for what a busy machine takes longer for, too: whoever judges gives it longer
@@ -265,17 +273,17 @@ class TrialRunner:
             for process in workloads:
                 process.tell_to_end()
 
-    def _look_on(self, rest: Rest, served: Served, recorder: LiveRecorder) -> None:
+    def _look_on(self, rest: Rest, served: Served, recorder: LiveRecorder, healed_t: int) -> None:
         """End at once when all is at rest and every client was served. Else there may be something
         that never recovers: give it, and those who would see it, the time to show."""
-        deadline = time.monotonic() + self.scenario.quiesce_s
+        begun = time.monotonic()
         while True:
             at_rest = rest.read()
             waiting = [] if at_rest else [in_words(rest.lacking)]
             waiting += [f"not served: {needed(need)}" for need in served.waiting()]
             if not waiting:
                 return
-            if time.monotonic() > deadline:
+            if time.monotonic() - begun > self._patience_s(healed_t):
                 self._timeout(recorder, "settle", "; ".join(waiting[:3]))
                 return
             self.progress(f"looking on: {waiting[0]}")

@@ -88,7 +88,8 @@ def page(bugs: Mapping[str, Bug], entries: Sequence[Entry], not_shown: str = "")
     yield (
         "Genuine bugs of Apache Kafka, each found on a genuine release that has it and absent from "
         "one in which it is mended, if any is. Rates are of whole runs, with 95% intervals; a "
-        "try is found when the rule was broken. Made by `biplane track-record` from "
+        "try is found when the rule was broken, and one that came to no verdict (`unknown`) counts "
+        "as not found, and as not valid. Made by `biplane track-record` from "
         f"{len(counted)} runs{commits(counted)} ([ledger](track-record.jsonl)), which "
         "`biplane reproduce ID --tries N` played; runs of a bug's file as it once was do not count."
     )
@@ -107,9 +108,26 @@ def page(bugs: Mapping[str, Bug], entries: Sequence[Entry], not_shown: str = "")
         yield ""
         faults = ", ".join(f"`{e.fault}` at {e.at_ms / 1000:g} s" for e in bug.plan.entries)
         yield f"Releases: {bug.releases}. Plan: {faults} ([file](../bugs/{bug.id}.toml))."
+    yield from _otherwise(bugs, of)
     if not_shown:
         yield ""
         yield not_shown.strip()
+
+
+def _otherwise(bugs: Mapping[str, Bug], of: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
+    """The tries that were not what the page promises, one by one."""
+    told = []
+    for bug in bugs.values():
+        for entry in of[bug.id]:
+            broken = entry.play.bug == BROKEN
+            if is_found(bug, entry) if broken else entry.verdict == Verdict.VALID:
+                continue
+            why = "; ".join(entry.rules or entry.reasons[:2]) or "no rule was broken"
+            wanted = "not found" if broken else "where it is mended"
+            when = f"{entry.extra.get('date')}, commit {entry.extra.get('commit')}"
+            told.append(f"- {bug.id}, {wanted} ({entry.play.sut}, {when}): {entry.verdict}: {why}")
+    if told:
+        yield from ("", "## Tries that went otherwise", "", *told)
 
 
 def _row(bug: Bug, entries: Sequence[Entry]) -> str:

@@ -88,12 +88,16 @@ class Rest:
         gone = set(filter(self._cluster.nodes.has_deserted, self._cluster.node_ids))
         return bool(gone) and all(_wants_only(row, gone) for row in self.rows)
 
-    def wait(self, timeout_s: float, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Read until all is at rest, the time is over, or there is nothing to be hoped for; returns
-        whether all is at rest."""
-        deadline = self._now_ns() + int(timeout_s * 1e9)
+    def wait(
+        self, timeout_s: Callable[[], float], stopped: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Read until all is at rest, the time is over (asked for anew each time: how long is long
+        may turn out on the way), or there is nothing to be hoped for; returns whether all is at
+        rest."""
+        begun = self._now_ns()
         while not self.read():
-            if self._now_ns() > deadline or stopped() or self.hopeless:
+            over = self._now_ns() - begun > timeout_s() * 1e9
+            if over or stopped() or self.hopeless:
                 return False
             time.sleep(_POLL_S)
         return True

@@ -24,11 +24,13 @@ from typing import Final
 
 from checkers.judging.verdict import Verdict
 from harness.bugs.book import Bug, load_all
-from harness.studies.ledger import Budget, Entry, Play, by, commits, rate
+from harness.bugs.play import MENDED
+from harness.studies.ledger import Budget, Entry, Play, by, commits, rate, read
 from harness.studies.playing import Desk
 from nodes.mutants import MUTANTS
 
 LEDGER: Final = "trust.jsonl"
+TRACK_RECORD: Final = "track-record.jsonl"
 
 
 def plays(
@@ -117,8 +119,9 @@ def _with_bug(entries: Iterable[Entry]) -> list[Entry]:
 # -- the page -----------------------------------------------------------------------------------
 
 
-def page(entries: Sequence[Entry], command: str) -> str:
-    """Markdown; ``command`` is what makes it again."""
+def page(entries: Sequence[Entry], command: str, mended: Iterable[Entry] = ()) -> str:
+    """Markdown; ``command`` is what makes it again. ``mended``: of the track record, the runs of
+    releases in which a bug is mended (`harness.bugs.play`): sound ones, too."""
     entries = [e for e in entries if e.verdict != "skipped"]
     lines = [
         "# How far a verdict can be trusted",
@@ -149,7 +152,7 @@ def page(entries: Sequence[Entry], command: str) -> str:
     sound = [e for e in entries if not e.play.bug]
     groups = sorted(by(sound, "sut", "planes", "scenario").items())
     lines += [_sound_row(key, of) for key, of in groups]
-    lines += ["", *_unknowns(entries), *_accused(sound)]
+    lines += ["", *_mended(mended), *_unknowns(entries), *_accused(sound)]
     return "\n".join(lines) + "\n"
 
 
@@ -185,6 +188,25 @@ def _sound_row(key: tuple[str, ...], of: list[Entry]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
+def _mended(entries: Iterable[Entry]) -> list[str]:
+    groups = sorted(by((e for e in entries if e.play.bug == MENDED), "sut", "planes").items())
+    if not groups:
+        return []
+    lines = [
+        "## Releases in which a bug is mended",
+        "",
+        "By that bug's plan, as many times as the [track record](track-record.md) has tried it, "
+        "which says what came of those that were not valid: sound runs, too.",
+        "",
+        "| system | planes | bugs | valid | unknown | invalid |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (sut, planes), of in groups:
+        bugs = ", ".join(sorted({e.play.scenario for e in of}))
+        lines.append(_sound_row((sut, planes, bugs), of))
+    return [*lines, ""]
+
+
 def _unknowns(entries: Iterable[Entry]) -> list[str]:
     unknown = [e for e in entries if e.verdict == Verdict.UNKNOWN]
     if not unknown:
@@ -212,6 +234,7 @@ def _name(play: Play) -> str:
 
 
 def save_page(entries: Sequence[Entry], command: str, out: Path) -> Path:
+    """Beside it may lie the track record's ledger."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(entries, command))
+    out.write_text(page(entries, command, read(out.with_name(TRACK_RECORD))))
     return out

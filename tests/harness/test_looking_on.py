@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from checkers.facts.strain import MOST
+from checkers.promises.recovery import LONG_NS
 from faults.plan import Plan
 from faults.protocol import Entry
 from harness import trial as module
 from harness.scenarios import SCENARIOS
+from harness.scenarios.base import Scenario
 from harness.settings import Settings
 from harness.sut.protocol import Planes
 from harness.sut.registry import get
@@ -67,6 +70,22 @@ def test_on_a_busy_machine_the_load_goes_on_for_longer(
     assert set(asked) == {77}
 
 
+@pytest.mark.parametrize(("patience", "longer"), [(1.0, 1.0), (1.5, 1.5), (4.0, 2.0)])
+def test_on_a_busy_machine_what_lacks_is_given_longer_and_not_without_end(
+    runner: TrialRunner, patience: float, longer: float
+) -> None:
+    told = {77: patience}
+    runner._strain = SimpleNamespace(patience=told.__getitem__)  # type: ignore[assignment]
+    assert runner._patience_s(77) == longer * runner.scenario.quiesce_s
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+def test_as_long_as_whoever_judges_may_ask_for(scenario: Scenario) -> None:
+    """Else a machine may be too busy for any verdict, however long it is given."""
+    assert scenario.quiesce_s * 1e9 >= LONG_NS
+    assert scenario.quiesce_s * module._MOST_PATIENCE * 1e9 >= MOST * LONG_NS
+
+
 def look_on(
     runner: TrialRunner, lacks: Callable[[int], bool], waits: Callable[[int], bool]
 ) -> tuple[int, list[tuple[Any, ...]]]:
@@ -82,7 +101,7 @@ def look_on(
         waiting=lambda: [("produce", "t", 0, "p")] if waits(looks[0]) else []
     )
     recorder: Any = SimpleNamespace(event=lambda kind, **f: events.append((kind, *f.values())))
-    runner._look_on(rest, served, recorder)
+    runner._look_on(rest, served, recorder, 77)
     return looks[0], events
 
 

@@ -45,11 +45,12 @@ Who answers for a partition that another leads, or denies it (``partition-denied
 calm: `in_anothers_place`. What copies of a metadata log say of one state (``copies-differ``):
 `copies`.
 
-Whose turn it was to lead, and elections for nothing: `elections`. Of which a
-broker was never told (``election-untold``, ``in-sync-untold``), or of its own part too late
-(``metadata-before-roles``): `told_elections`. When a move of replicas may end: `moves`; one that
-was called off (``called-off-in-vain``): `called_off`. Leaders that say that they are none
-(``leader-denies``): `denials`.
+Whose turn it was to lead, and elections for nothing: `elections`. Partitions that were left without
+a leader (``left-without-leader``): `without_leader`. Elections of which a broker was never told
+(``election-untold``, ``in-sync-untold``), or of its own part too late (``metadata-before-roles``):
+`told_elections`. When a move of replicas may end: `moves`; one that was called off
+(``called-off-in-vain``): `called_off`. Leaders that say that they are none (``leader-denies``):
+`denials`.
 
 Of a black box (nobody can read what it committed) only ``two-leaders-in-epoch`` and
 ``served-by-another`` are judged, by what its brokers showed.
@@ -83,6 +84,7 @@ from checkers.promises.epochs.elections import ELECTIONS, elections
 from checkers.promises.epochs.in_anothers_place import OTHERS, in_anothers_place
 from checkers.promises.epochs.moves import MOVED, moves
 from checkers.promises.epochs.told_elections import IN_ORDER, TOLD, told_elections
+from checkers.promises.epochs.without_leader import LEADERLESS, without_leader
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -112,6 +114,7 @@ def check(history: History) -> Outcome:
         *acting(history, outcome),
         *before_commit(history, outcome),
         *elections(history, outcome),
+        *without_leader(history, outcome),
         *moves(history, outcome),
         *called_off(history, outcome),
         *told_elections(history, outcome),
@@ -450,6 +453,7 @@ PROMISE: Final = Promise(
         "moved-otherwise": "A move ends with the replicas that were asked for, in their order.",
         "called-off-in-vain": "A move that is called off leaves the replicas that there were.",
         "raised-for-nothing": "No leader epoch is raised for the same leader and in-sync set.",
+        "left-without-leader": "Where somebody lives and is in sync, somebody leads.",
         "election-untold": "Who lives and has to know is told of each election.",
         "in-sync-untold": "Every live broker is told of each in-sync set.",
         "metadata-before-roles": "Who leads or follows is told so before clients may be.",
@@ -459,6 +463,7 @@ PROMISE: Final = Promise(
     evidence={
         _STATES: "states of partitions, each once",
         ELECTIONS: "far from reassignments, by ZooKeeper's log",
+        LEADERLESS: "but as a controller comes into office, by ZooKeeper's log",
         MOVED: "replicas that were there before were dropped, by ZooKeeper's log",
         CALLED_OFF: "and that was answered, by the harness",
         ROLES: "leaderships that brokers took up or followed",

@@ -14,7 +14,7 @@ import pytest
 
 from harness.bugs import record
 from harness.bugs.book import Bug, load
-from harness.bugs.play import BROKEN, MENDED, Try, reproduce, succeeded, witness_of
+from harness.bugs.play import BROKEN, MENDED, Try, play_of, reproduce, succeeded, witness_of
 from harness.run import Recorded
 from harness.runtime.protocol import SetupError
 from harness.studies.ledger import Budget, Ledger, Play
@@ -220,6 +220,24 @@ def test_the_page_counts_tries_and_links_files(bug: Bug, ledger: Ledger, tmp_pat
     assert "`biplane reproduce KAFKA-1`" in text
     assert "3/3 (" in text
     assert "(../bugs/KAFKA-1.toml)" in text
+
+
+def test_tries_that_went_otherwise_are_told_of_one_by_one(
+    bug: Bug, ledger: Ledger, tmp_path: Path
+) -> None:
+    all_of(bug, ledger, Played({1, 3}), tries=3)
+    *others, last = list(ledger)
+    assert last.play.bug == MENDED
+    accused = replace(last, verdict="invalid", rules=("epochs: went-back",), reasons=("a", "b"))
+    text = record.write({bug.id: bug}, [*others, accused], tmp_path / "p.md").read_text()
+    told = text.partition("## Tries that went otherwise")[2].strip().splitlines()
+    assert len(told) == 2
+    assert told[0].startswith("- KAFKA-1, not found (kafka-zk@2.5.0, ")
+    assert told[1].startswith("- KAFKA-1, where it is mended (kafka-zk@2.5.1, ")
+    assert told[1].endswith("): invalid: epochs: went-back")
+    kept = [e for e in others if e.play != play_of(bug, BROKEN, 2)]
+    text = record.write({bug.id: bug}, kept, tmp_path / "p.md").read_text()
+    assert "went otherwise" not in text
 
 
 def test_an_open_bug_is_played_where_it_is(bug: Bug, ledger: Ledger, tmp_path: Path) -> None:

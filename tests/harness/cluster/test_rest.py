@@ -191,10 +191,24 @@ def test_where_the_logs_ended_then_and_now(world: World) -> None:
 
 def test_waiting_ends_when_all_is_at_rest_or_in_vain(world: World) -> None:
     rest = Rest(world)  # type: ignore[arg-type]
-    assert rest.wait(0.0)
+    assert rest.wait(lambda: 0.0)
     world.silent = {2}
-    assert not rest.wait(0.0)
-    assert not rest.wait(60.0, stopped=lambda: True)
+    assert not rest.wait(lambda: 0.0)
+    assert not rest.wait(lambda: 60.0, stopped=lambda: True)
+
+
+def test_how_long_is_long_may_turn_out_on_the_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.silent = {2}
+    rest, begun, longer = world.rest(), world.t, iter((3.0, 3.0, 9.0, 3.0))
+
+    def passes(_s: float) -> None:
+        world.t += 2_000_000_000
+
+    monkeypatch.setattr(module.time, "sleep", passes)
+    assert not rest.wait(lambda: next(longer))
+    assert world.t - begun == 6_000_000_000  # four would have been enough, and were not then
 
 
 def desert(world: World) -> None:
@@ -204,7 +218,7 @@ def desert(world: World) -> None:
 
 def test_nobody_waits_for_a_broker_that_ended_by_itself(world: World) -> None:
     desert(world)
-    assert not Rest(world).wait(3600.0)  # type: ignore[arg-type]
+    assert not Rest(world).wait(lambda: 3600.0)  # type: ignore[arg-type]
 
 
 NOT_HOPELESS: list[Callable[[World], None]] = [

@@ -12,9 +12,10 @@ from harness.arms import Skipped
 from harness.bugs.book import load_all
 from harness.run import Recorded
 from harness.scenarios import SCENARIOS
+from harness.studies.kept import merged
 from harness.studies.ledger import Budget, Entry, Ledger, Play, interval, rate, seconds_of
 from harness.studies.playing import Desk
-from harness.studies.trust import exit_code, genuine, page, plays, study
+from harness.studies.trust import exit_code, genuine, page, plays, save_page, study
 from nodes.mutants import MUTANTS
 
 BUG = next(iter(MUTANTS))
@@ -161,6 +162,23 @@ def test_an_open_bug_of_kafkas_is_named_beside_it(
     text = page([found, sound], "biplane trust")
     assert "Sound runs that were `invalid`: 1/2" in text
     assert (f"(which {', '.join(as_bug)} would break)" in text) is bool(as_bug)
+
+
+def test_releases_in_which_a_bug_is_mended_are_sound_ones_too(tmp_path: Path) -> None:
+    def tried(bug: str, verdict: str, number: int, side: str = "mended") -> Entry:
+        sut = "kafka-zk@2.8.1" if side == "mended" else "kafka-zk@2.8.0"
+        play = Play(scenario=bug, seed=number, planes="single", sut=sut, bug=side)
+        return Entry(play=play, verdict=verdict, extra={"commit": "c"})
+
+    mine = [Entry(play=Play(scenario="s", seed=2, planes="dual"), verdict="valid")]
+    out = tmp_path / "trust.md"
+    assert "is mended" not in save_page(mine, "biplane trust", out).read_text()
+    tries = [tried("K-2", "valid", 1), tried("K-1", "unknown", 1), tried("K-1", "invalid", 2)]
+    merged(tmp_path / "track-record.jsonl", [*tries, tried("K-1", "invalid", 3, "broken")])
+    text = save_page(mine, "biplane trust", out).read_text()
+    assert "| kafka-zk@2.8.1 | single | K-1, K-2 | 1/3 (6% to 79%) | 1 | 1 |" in text
+    assert "kafka-zk@2.8.0" not in text
+    assert "Sound runs that were `invalid`: 0/1" in text  # counted apart
 
 
 def test_rates_come_with_their_interval() -> None:
