@@ -14,8 +14,7 @@ And sooner: ``dead-elected``, a broker was elected whose registration had been g
 by a controller that was in office all the while; ``dead-named`` and ``dead-not-offline``, a client
 was told of it as if it were there (`still_named`). Who is back leads nothing in a
 leader epoch of before: ``led-on`` (`began_anew`). Nothing is made with who is away in sync:
-``dead-made-in-sync``, `made_in_sync`. Who lives is not taken from what it leads for nobody:
-``deposed-for-nobody``, `led_by_nobody`. Who lives and gets nothing is
+``dead-made-in-sync``, `made_in_sync`. Who lives and gets nothing is
 dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``dropped-too-soon``,
 `dropped_early`; and nobody waits for who is
 out of sync: ``held-up``, `held_up`; nor at who leads no more: ``left-waiting``,
@@ -54,7 +53,6 @@ from checkers.promises.departures.dropped_early import BEGUN, dropped_early
 from checkers.promises.departures.held_up import OFFERED, held_up
 from checkers.promises.departures.kept_waiting import HELD_TO, kept_waiting
 from checkers.promises.departures.lagging import HELD, SOON, lagging, too_soon
-from checkers.promises.departures.led_by_nobody import led_by_nobody
 from checkers.promises.departures.left_unanswered import TIMED, given_up_too_soon, left_unanswered
 from checkers.promises.departures.left_waiting import WAITED, left_waiting
 from checkers.promises.departures.made_in_sync import MADE, made_in_sync
@@ -142,7 +140,7 @@ def check(history: History) -> Outcome:
         *dropped_early(history, outcome),
     )
     made = made_in_sync(history, outcome)
-    for finding in (*told, *anew, *lag, *kept, *made, *led_by_nobody(history)):
+    for finding in (*told, *anew, *lag, *kept, *made):
         outcome.add(finding)
     for arm, _ in sorted(set(history.trials) - set(by_trial)):
         what = "who is gone, and still leads, is in sync or named; who lags, and is kept or dropped"
@@ -360,7 +358,6 @@ PROMISE: Final = Promise(
         "dead-leads": "A partition is led by one who lives, if any is in sync.",
         "dead-in-sync": "Who is gone leaves the in-sync sets that others are in.",
         "dead-elected": "Nobody is elected who is known to be gone.",
-        "deposed-for-nobody": "Who lives is taken from its partition for another leader only.",
         "dead-made-in-sync": "Who is gone is not in the first in-sync set of what is made.",
         "dead-named": "Clients are not sent to who is known to be gone.",
         "dead-not-offline": "Replicas on who is known to be gone are told to be offline.",
@@ -409,7 +406,6 @@ PROMISE: Final = Promise(
             "dead-leads",
             "dead-in-sync",
             "dead-elected",
-            "deposed-for-nobody",
             "dead-named",
             "dead-not-offline",
             "led-on",
