@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.epochs.without_leader import LEADERLESS, RULE, without_leader
+from checkers.promises.epochs.without_leader import LEADERLESS, without_leader
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging, ruled
 
@@ -124,7 +124,7 @@ def test_where_somebody_lives_and_is_in_sync_somebody_leads(name: str) -> Asks:
     log = sound()
     tell(log)
     outcome = yield log.story
-    assert outcome.counts == ({RULE: broken} if broken else {})
+    assert outcome.counts == ({"left-without-leader": broken} if broken else {})
 
 
 @judging(ruled(without_leader))
