@@ -161,7 +161,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     hung = Entry(
         id="hung",
         fault="hung-broker",
-        at_ms=last.at_ms + last.duration_ms + BACK_MS,
+        at_ms=last.at_ms + last.duration_ms,
         duration_ms=0,
         params={"target": "other-leader", "topic": FOLLOWED},
         after=last.id,

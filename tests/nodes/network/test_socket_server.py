@@ -465,9 +465,12 @@ def test_an_acceptor_that_waits_for_a_frozen_network_thread_ends_all_the_same(
 
 @pytest.mark.parametrize("network_threads", [1, 4])
 def test_all_threads_together_have_the_time_that_a_stop_may_take(
-    start: Any, monkeypatch: pytest.MonkeyPatch, network_threads: int
+    start: Any, wire: Any, monkeypatch: pytest.MonkeyPatch, network_threads: int
 ) -> None:
     running = start(num_network_threads=str(network_threads))
+    client = running.client()
+    client.send(wire.request(0, 1))
+    client.answer()  # all have begun: nobody joins them below before what they work with is closed
     now_s = 50.0
 
     class Stuck:
