@@ -9,6 +9,11 @@ answered well within that limit, again and again, and each time with less than w
 meanwhile (what an answer holds is bounded by replica.fetch.max.bytes, which the scenario sets):
 they go on fetching, and never have what their leader has.
 
+With ``far_ms`` who was cut off comes back by a way on which every answer takes so long: it fetches
+at once what was written meanwhile, and is behind again by as much, one round and never more. That
+is no lag (KIP-16): it is to be let in, and to stay, which is looked at for longer than a leader
+needs to drop anybody: once and a half the limit, since it looks twice in that time.
+
 With ``unheard_ms`` who was paused is paused once more when it is in the committed set again and its
 leader has not heard of that, because the controller's answers are late: who may be in sync is to be
 waited for.
@@ -27,16 +32,19 @@ from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed, Link, PartitionState
 from faults.targets import partition_state
 
-WAYS: Final = ("pause", "latency", "cut")
+CUT: Final = "cut"
+WAYS: Final = ("pause", "latency", CUT)
 """Those that need nothing of the brokers' configuration."""
 TRICKLE: Final = "trickle"
 _LOOK_S: Final = 0.05
+_STAYS: Final = 5 / 3
 
 
 class IsrLag(BaseFault):
     """Parameters: partition; how; lag_ms: the brokers' replica.lag.time.max.ms; hold_ms: for how
     long the set stays small; timeout_ms for each of shrinking and growing; unheard_ms: for how long
-    a follower is paused that is in sync without its leader's knowing (default 0: it is not)."""
+    a follower is paused that is in sync without its leader's knowing (default 0: it is not);
+    far_ms: by how much answers are late to who comes back (default 0: by nothing)."""
 
     name = "isr-lag"
     needs = frozenset({Capability.LINKS, Capability.PAUSE})
@@ -52,6 +60,9 @@ class IsrLag(BaseFault):
         self.unheard_ms = params.integer("unheard_ms", 0)
         if self.unheard_ms and self.how != WAYS[0]:
             raise params.error("unheard_ms", f"goes with how: {WAYS[0]} alone")
+        self.far_ms = params.integer("far_ms", 0)
+        if self.far_ms and self.how != CUT:
+            raise params.error("far_ms", f"goes with how: {CUT} alone")
         params.done()
 
     def apply(self, ctx: Context) -> None:
@@ -84,6 +95,8 @@ class IsrLag(BaseFault):
         ctx.record_gauges(full.leader, self.id)  # who lags is what they are watched for
         if self.unheard_ms:
             self._stop_unheard(ctx, slow, full)
+        if self.far_ms:
+            self._come_from_afar(ctx, full)
         self.undo(ctx)
         self.detail |= {
             "isr": list(full.isr),
@@ -145,6 +158,16 @@ class IsrLag(BaseFault):
         self.pause(ctx, slow)
         ctx.sleep(self.unheard_ms / 1000)
         self.detail["unheard_ms"] = self.unheard_ms
+
+    def _come_from_afar(self, ctx: Context, full: PartitionState) -> None:
+        self.delay_answers(ctx, full.leader, Link.INTER_BROKER, self.far_ms)
+        self.detail |= {"let_go_t": ctx.now_ns(), "far_ms": self.far_ms}
+        self.mend(ctx, full.leader, Link.INTER_BROKER)
+        waited_until = ctx.now_ns() + self.timeout_ms * 1_000_000
+        while self._dropped(ctx, full) and ctx.now_ns() < waited_until:
+            ctx.sleep(_LOOK_S)  # in vain is no failure: it is what this is for
+        ctx.sleep(self.lag_ms / 1000 * _STAYS)
+        self.detail["far_until_t"] = ctx.now_ns()
 
     def undo(self, ctx: Context) -> None:
         if "held_t" in self.detail:

@@ -12,6 +12,9 @@ The follower of a third goes on fetching, and is given less each time than was w
 To a fourth one record is sent at a time: when its follower is stopped, the record that waits then
 is committed by the smaller in-sync set alone, and no other comes to remind anybody of it.
 
+Who was cut off comes back by a slow way, and is behind by one round of fetching all the while, as
+any follower of a busy leader: it has to come into sync, and to stay.
+
 Who comes back is in sync as soon as that is committed, and its leader may hear of it late: the
 follower that was stopped is stopped once more between the two. What is acknowledged then it has to
 have.
@@ -23,7 +26,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from faults.isr_lag import TRICKLE, WAYS
+from faults.isr_lag import CUT, TRICKLE, WAYS
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
@@ -65,6 +68,13 @@ LONGER_MS = 2800
 it."""
 UNHEARD_MS = LAG_MAX_MS + 450
 """Longer than a leader waits for who lags outside of the in-sync set."""
+FAR_MS = 100
+"""Who is answered so late misses some records of each partition each time, and fewer than a fetch
+brings."""
+AFAR_MS = 1200
+"""To come into sync from afar, and to stay there, takes so much longer than to come back at once,
+though the set stays small for `AWAY_MS` only."""
+AWAY_MS = 500
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 MADE_WITH = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
 """Raised afterwards, as an operator would who finds that one is too few."""
@@ -147,7 +157,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     rng.shuffle(ways)
     ways.append(STOPPED)
     # Each way, whatever the seed and however short.
-    left_ms = int(profile.chaos_s * 1000) - LONGER_MS - UNHEARD_MS
+    left_ms = int(profile.chaos_s * 1000) - LONGER_MS - UNHEARD_MS - AFAR_MS
     turns = range(max(len(ways), left_ms // STEP_MS))
     entries: list[Entry] = []
     begins_ms = []
@@ -155,30 +165,33 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     for turn in turns:
         begins_ms.append(at_ms)
         how = ways[turn % len(ways)]
-        longer_ms = unheard_ms = 0
+        longer_ms = unheard_ms = afar_ms = 0
         if turn == ways.index(STOPPED):
             longer_ms, unheard_ms = LONGER_MS, UNHEARD_MS
             entries.append(_slowly_agreed(at_ms))
+        elif turn == ways.index(CUT):
+            afar_ms = AFAR_MS
         entries.append(
             Entry(
                 id=f"{how}-{turn}",
                 fault="isr-lag",
                 at_ms=at_ms + rng.randint(200, 500),
-                duration_ms=STEP_MS - 500 + longer_ms + unheard_ms,
+                duration_ms=STEP_MS - 500 + longer_ms + unheard_ms + afar_ms,
                 params={
                     "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
                     "how": how,
                     "lag_ms": LAG_MAX_MS,
                     # Long enough for a leader to have heard of the smaller set, and for producers
                     # to ask it for what it must refuse then.
-                    "hold_ms": rng.randint(1700, 2100) + longer_ms,
+                    "hold_ms": AWAY_MS if afar_ms else rng.randint(1700, 2100) + longer_ms,
                     "unheard_ms": unheard_ms,
+                    "far_ms": FAR_MS if afar_ms else 0,
                 },
             )
         )
         if turn == 0:
             entries.append(_trickle(at_ms))
-        at_ms += STEP_MS + longer_ms + unheard_ms
+        at_ms += STEP_MS + longer_ms + unheard_ms + afar_ms
     return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 

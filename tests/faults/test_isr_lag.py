@@ -117,6 +117,48 @@ def test_who_is_in_sync_again_is_paused_before_its_leader_hears_of_it(
     assert fault.detail["let_go_t"] < ctx.now_ns()
 
 
+@pytest.mark.parametrize("joins", [True, False])
+def test_who_comes_back_by_a_slow_way_is_looked_at_for_longer_than_the_limit(
+    ctx: Any, entry: Any, joins: bool
+) -> None:
+    """Whether it is let in or not: that is for whoever judges."""
+
+    class NotMinded(dict[Any, Any]):
+        """Nobody is dropped for these."""
+
+        def __iter__(self) -> Any:
+            return iter(())
+
+    following_the_links(ctx)
+    cluster = ctx.cluster
+    if joins:
+        cluster.toxics = NotMinded()
+    slept_s: list[float] = []
+    really = ctx.sleep
+
+    def sleep(seconds: float) -> None:
+        slept_s.append(seconds)
+        really(seconds)
+
+    ctx.sleep = sleep
+    params = {"partition": "t-0", "how": "cut", "hold_ms": 1, "lag_ms": 40, "far_ms": 7}
+    fault = build(entry("isr-lag", timeout_ms=60, **params))
+    fault.inject(ctx)
+    assert fault.took_hold is True
+    names = ("disable", "add_toxic", "enable", "remove_toxic")
+    done = [call[0] for call in cluster.calls if call[0] in names]
+    assert done == list(names)
+    assert fault.detail["far_ms"] == 7
+    assert slept_s[-1] > 1.5 * 0.04  # within which a leader drops whoever lags
+    looked_ns = fault.detail["far_until_t"] - fault.detail["let_go_t"]
+    assert (looked_ns >= 60_000_000) is not joins  # in vain, as long as for anything
+
+
+def test_only_who_is_cut_off_comes_from_afar(ctx: Any, entry: Any) -> None:
+    with pytest.raises(PlanError, match=r"far_ms.*goes with how: cut alone"):
+        build(entry("isr-lag", partition="t-0", how="pause", far_ms=7))
+
+
 def test_a_leader_that_is_the_controller_hears_at_once(ctx: Any, entry: Any) -> None:
     following_the_links(ctx)
     ctx.cluster.the_controller = 1

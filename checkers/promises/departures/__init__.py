@@ -15,7 +15,8 @@ by a controller that was in office all the while; ``dead-named`` and ``dead-not-
 was told of it as if it were there (`still_named`). Who is back leads nothing in a
 leader epoch of before: ``led-on`` (`began_anew`). Nothing is made with who is away in sync:
 ``dead-made-in-sync``, `made_in_sync`. Who lives and gets nothing is
-dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``dropped-too-soon``,
+dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``dropped-too-soon``, nor
+kept out for being one round of fetching behind, ``not-let-in``, `lagging`,
 `dropped_early`; and nobody waits for who is
 out of sync: ``held-up``, `held_up`; nor at who leads no more: ``left-waiting``,
 `left_waiting`; nor when what it waits for has come about: ``left-unanswered``; but for as long as
@@ -52,7 +53,7 @@ from checkers.promises.departures.began_anew import ANEW, began_anew
 from checkers.promises.departures.dropped_early import BEGUN, dropped_early
 from checkers.promises.departures.held_up import OFFERED, held_up
 from checkers.promises.departures.kept_waiting import HELD_TO, kept_waiting
-from checkers.promises.departures.lagging import HELD, SOON, lagging, too_soon
+from checkers.promises.departures.lagging import AFAR, HELD, SOON, from_afar, lagging, too_soon
 from checkers.promises.departures.left_unanswered import TIMED, given_up_too_soon, left_unanswered
 from checkers.promises.departures.left_waiting import WAITED, left_waiting
 from checkers.promises.departures.made_in_sync import MADE, made_in_sync
@@ -137,6 +138,7 @@ def check(history: History) -> Outcome:
     lag = (
         *lagging(history, outcome),
         *too_soon(history, outcome),
+        *from_afar(history, outcome),
         *dropped_early(history, outcome),
     )
     made = made_in_sync(history, outcome)
@@ -364,6 +366,7 @@ PROMISE: Final = Promise(
         "led-on": "Who began anew leads nothing in a leader epoch of before (KIP-380).",
         "lagging-in-sync": "Who gets nothing, though its leader takes records, is dropped.",
         "dropped-too-soon": "Who lags for less than replica.lag.time.max.ms stays in sync.",
+        "not-let-in": "Who is one round of fetching behind, and no more, comes into sync.",
         "held-up": "acks=all does not wait for who is out of sync.",
         "left-waiting": "Who waits at a leader that leads no more is told so at once.",
         "left-unanswered": "acks=all is acknowledged as soon as it is committed.",
@@ -381,6 +384,7 @@ PROMISE: Final = Promise(
         ANEW: "by partition, of which the controller of before decided again",
         HELD: "than replica.lag.time.max.ms, by the harness",
         BEGUN: "by partition and leader epoch, members that stay for a while",
+        AFAR: "by the harness, over links on which answers are late",
         SOON: "for however long, by the harness, by stopping them or their links",
         OFFERED: "for long, in sets that nothing was done to, and that were large enough",
         WAITED: "sent by producers that name one partition and one broker",
@@ -411,6 +415,7 @@ PROMISE: Final = Promise(
             "led-on",
             "lagging-in-sync",
             "dropped-too-soon",
+            "not-let-in",
             "held-up",
             "left-waiting",
             "left-unanswered",

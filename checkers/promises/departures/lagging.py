@@ -15,6 +15,12 @@ already; of those nobody knows since when, and they are not judged. That holds f
 followed its leader in, in sync: the same fetches bring that. Who does not wait for the limit drops
 most of them too soon, and fewer than half of them prove nothing.
 
+Who fetches again, but over so long a way that some records are written before each answer is there,
+is one round behind, never more, and has not lagged (Replica.updateFetchStateOrThrow counts what the
+fetch before was answered with): its leader waits for it with what it commits
+(Partition.maybeIncrementLeaderHW), so that it is let in (``not-let-in``), and it stays
+(``dropped-too-soon``).
+
 Lawful, and looks similar: a follower of a leader that takes no records lacks nothing, and stays; a
 leader that dies or is deposed meanwhile begins to count anew; no controller, no smaller set. So
 only where clients had a record acknowledged (acks=1) by that partition in the first half of that
@@ -24,13 +30,13 @@ time, no other leader was committed in it, and controller and follower stayed wh
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 from checkers.facts.details import all_details
-from checkers.facts.faults import faults
+from checkers.facts.faults import Fault, faults
 from checkers.facts.lives import runs
 from checkers.facts.office import in_order, written
 from checkers.judging.outcome import Outcome
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
 RULE: Final = "lagging-in-sync"
 HELD: Final = "followers kept from fetching for long"
 SOON: Final = "followers kept from fetching and dropped"
+AFAR: Final = "followers that came back one round behind"
 SLACK_NS: Final = 3_000_000_000
 """For a busy machine: the look, the proposal, and its commit take milliseconds."""
 _FAULT: Final = "isr-lag"
@@ -129,6 +136,47 @@ def too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
             outcome.unjudged(trial[0], says)
 
 
+def from_afar(history: History, outcome: Outcome) -> Iterator[Finding]:
+    rows = in_order(history)
+    for fault, detail in _faults(history, ("cut",)):
+        if detail.get("far_until_t") is None:
+            continue
+        until_t = int(detail["far_until_t"])
+        one = replace(_of_detail(fault.trial, detail), from_t=int(detail["let_go_t"]))
+        one = replace(one, due_t=one.from_t + one.lag_ns * 3 // 2 + SLACK_NS)
+        mine = [row for row in rows if (row["arm"], row["trial"]) == one.trial]
+        whole = replace(one, due_t=max(until_t, one.due_t))
+        if not _undisturbed(whole, mine) or _others_stopped(history, whole):
+            outcome.unjudged(one.trial[0], "a follower that came back one round behind, in unrest")
+            continue
+        outcome.saw(*one.trial, AFAR)
+        states = _since([row for row in mine if _is_of(one, row)], one.from_t)
+        states = [row for row in states if row["t"] <= until_t]
+        joined = next((row for row in states if one.nodes <= set(row["isr"] or ())), None)
+        if joined is None or joined["t"] > one.due_t:
+            if states and until_t >= one.due_t:
+                yield _afar("not-let-in", one, states[-1] if joined is None else joined)
+            continue
+        gone = (r for r in states if r["t"] > joined["t"] and not one.nodes <= set(r["isr"] or ()))
+        for row in gone:
+            yield _afar("dropped-too-soon", one, row)
+            break
+
+
+def _afar(rule: str, one: _Held, state: Row) -> Finding:
+    after_s = (state["t"] - one.from_t) / 1e9
+    return Finding(
+        rule,
+        f"leader {one.leader} of {one.topic}-{one.partition} had {list(state['isr'] or ())} in "
+        f"sync {after_s:.2f} s after {sorted(one.nodes)} could fetch again, one round behind",
+        *one.trial,
+        (
+            Pick("fault", {"fault": _FAULT}, from_t=one.from_t - SLACK_NS, last=True, rows=1),
+            written(state),
+        ),
+    )
+
+
 def _had_all(history: History, drops: Sequence[tuple[_Held, Row]]) -> dict[int, int]:
     """By the number of a drop, when the last record was sent (ns) that acks=all was acknowledged to
     before it: by then, but for one fetch, every member had had all that its leader had
@@ -176,25 +224,33 @@ def _held(history: History) -> Iterator[_Held]:
 
 
 def _all_held(history: History, ways: Collection[str]) -> Iterator[_Held]:
+    for fault, detail in _faults(history, ways):
+        yield _of_detail(fault.trial, detail)
+
+
+def _faults(history: History, ways: Collection[str]) -> Iterator[tuple[Fault, dict[str, Any]]]:
     for fault in faults(history):
         if fault.name != _FAULT:
             continue
         detail = all_details(fault.rows)
-        if detail.get("how") not in ways or "held_t" not in detail:
-            continue
-        lag_ns = int(detail["lag_ms"]) * 1_000_000
-        topic, _, partition = str(detail["partition"]).rpartition("-")
-        yield _Held(
-            fault.trial,
-            topic,
-            int(partition),
-            int(detail["leader"]),
-            frozenset(map(int, detail["held"])),
-            int(detail["held_t"]),
-            int(detail["held_t"]) + lag_ns * 3 // 2 + SLACK_NS,
-            int(detail.get("let_go_t") or 0),
-            lag_ns,
-        )
+        if detail.get("how") in ways and "held_t" in detail:
+            yield fault, detail
+
+
+def _of_detail(trial: tuple[str, int], detail: Mapping[str, Any]) -> _Held:
+    lag_ns = int(detail["lag_ms"]) * 1_000_000
+    topic, _, partition = str(detail["partition"]).rpartition("-")
+    return _Held(
+        trial,
+        topic,
+        int(partition),
+        int(detail["leader"]),
+        frozenset(map(int, detail["held"])),
+        int(detail["held_t"]),
+        int(detail["held_t"]) + lag_ns * 3 // 2 + SLACK_NS,
+        int(detail.get("let_go_t") or 0),
+        lag_ns,
+    )
 
 
 def _written_to(history: History, held: list[_Held]) -> set[int]:

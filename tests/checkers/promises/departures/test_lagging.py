@@ -192,3 +192,57 @@ def judged_soon(spark):
 def test_who_is_dropped_too_soon(judged_soon, name):
     rules, _ = judged_soon[name]
     assert rules == ({"dropped-too-soon": 1} if SOON[name][1] else {})
+
+
+def far(*states: tuple[float, list[int]], until: float = 20_000, **more: object) -> Zoo:
+    """Brokers 2 and 3 are cut off at 10 s, dropped at 12 s, and come back by a slow way at 14 s."""
+    detail = {"how": "cut", "far_ms": 100, "far_until_t": until * MS, **more}
+    story = held(held=[2, 3], let_go=14_000, **detail)
+    story.state(12_000, 1, [1])
+    for t, isr in states:
+        story.state(t, 1, isr)
+    return story
+
+
+def far_and(change) -> Zoo:
+    story = far((14_500, [1, 2, 3]), (17_000, [1, 3]))
+    change(story)
+    return story
+
+
+SOON_, OUT = "dropped-too-soon", "not-let-in"
+FAR = {
+    "let in, and stay": (lambda: far((14_500, [1, 2]), (14_600, [1, 2, 3])), None),
+    "let in late": (lambda: far((19_500, [1, 2, 3])), OUT),
+    "let in on a slow machine": (lambda: far((19_200, [1, 2, 3])), None),
+    "kept out": (far, OUT),
+    "kept out, and not looked at for long": (lambda: far(until=19_000), None),
+    "one is kept out": (lambda: far((14_500, [1, 2])), OUT),
+    "one is dropped again": (lambda: far((14_500, [1, 2, 3]), (17_000, [1, 3])), SOON_),
+    "dropped when the way is short again": (
+        lambda: far((14_500, [1, 2, 3]), (20_100, [1, 3])),
+        None,
+    ),
+    "dropped by another leader": (
+        lambda: far_and(lambda s: s.state(16_000, 2, [1, 2, 3])),
+        None,
+    ),
+    "another was stopped": (
+        lambda: far_and(lambda s: s.add("node_event", 15_000, node=1, event="pause")),
+        None,
+    ),
+    "of another way": (lambda: far(how="pause"), None),
+    "the fault came to nothing before": (lambda: far(far_until_t=None), None),
+}
+
+
+@pytest.fixture(scope="module")
+def judged_far(spark):
+    return judged_together(spark, check, {name: make() for name, (make, _) in FAR.items()})
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_who_is_one_round_behind_is_let_in_and_stays(judged_far, name):
+    rules, _ = judged_far[name]
+    rule = FAR[name][1]
+    assert {r: n for r, n in rules.items() if r in (SOON_, OUT)} == ({rule: 1} if rule else {})
