@@ -17,7 +17,7 @@ import pytest
 
 from checkers import sail
 from checkers.check import check_all, check_run
-from checkers.history import frames, writer
+from checkers.history import frames, parts, writer
 from checkers.history.frames import History
 from checkers.history.made import make
 from checkers.history.made.plants import PLANTS
@@ -311,7 +311,8 @@ def test_what_the_driver_tells_in_a_table(
     spark: Any, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     """A large one is a file, until the history is judged; the rows are the same."""
-    monkeypatch.setattr(frames, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(parts, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(frames, "_IN_A_PLAN", at_once)
     rows = [{"arm": "a", "trial": n, "t": 2**40 + n, "of": [n, None]} for n in range(5)]
     with History.of(spark, {}) as history:
         table = history.table(rows, "arm string, trial int, t bigint, of array<bigint>")

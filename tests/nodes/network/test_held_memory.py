@@ -92,6 +92,7 @@ def test_who_never_reads_occupies_one_answer(start: Any, wire: Any) -> None:
 
     wire.eventually(is_held_back)
     (connection,) = processor._connections.values()
+    wire.eventually(lambda: connection.sending.frame == b"")  # its handler comes to that
     for _ in range(100):
         is_held_back()
         assert answers == 1
