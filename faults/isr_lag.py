@@ -44,7 +44,8 @@ class IsrLag(BaseFault):
     """Parameters: partition; how; lag_ms: the brokers' replica.lag.time.max.ms; hold_ms: for how
     long the set stays small; timeout_ms for each of shrinking and growing; unheard_ms: for how long
     a follower is paused that is in sync without its leader's knowing (default 0: it is not);
-    far_ms: by how much answers are late to who comes back (default 0: by nothing)."""
+    far_ms: by how much answers are late to who comes back (default 0: by nothing); joins_ms: how
+    long it is then waited for to be let in."""
 
     name = "isr-lag"
     needs = frozenset({Capability.LINKS, Capability.PAUSE})
@@ -61,6 +62,7 @@ class IsrLag(BaseFault):
         if self.unheard_ms and self.how != WAYS[0]:
             raise params.error("unheard_ms", f"goes with how: {WAYS[0]} alone")
         self.far_ms = params.integer("far_ms", 0)
+        self.joins_ms = params.integer("joins_ms", 5_000, low=1)
         if self.far_ms and self.how != CUT:
             raise params.error("far_ms", f"goes with how: {CUT} alone")
         params.done()
@@ -163,7 +165,7 @@ class IsrLag(BaseFault):
         self.delay_answers(ctx, full.leader, Link.INTER_BROKER, self.far_ms)
         self.detail |= {"let_go_t": ctx.now_ns(), "far_ms": self.far_ms}
         self.mend(ctx, full.leader, Link.INTER_BROKER)
-        waited_until = ctx.now_ns() + self.timeout_ms * 1_000_000
+        waited_until = ctx.now_ns() + self.joins_ms * 1_000_000
         while self._dropped(ctx, full) and ctx.now_ns() < waited_until:
             ctx.sleep(_LOOK_S)  # in vain is no failure: it is what this is for
         ctx.sleep(self.lag_ms / 1000 * _STAYS)

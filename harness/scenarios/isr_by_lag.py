@@ -9,11 +9,10 @@ an AlterPartition to the controller, a commit in ZooKeeper and an UpdateMetadata
 Of the partitions of a second topic each has one follower, and not the same one: when one is stopped
 a request for all of them waits for some and not for others, and later is refused for those alone.
 The follower of a third goes on fetching, and is given less each time than was written meanwhile.
+That of another is cut off, and comes back by a slow way: behind by one round of fetching all the
+while, as any follower of a busy leader, it has to come into sync, and to stay.
 To a fourth one record is sent at a time: when its follower is stopped, the record that waits then
 is committed by the smaller in-sync set alone, and no other comes to remind anybody of it.
-
-Who was cut off comes back by a slow way, and is behind by one round of fetching all the while, as
-any follower of a busy leader: it has to come into sync, and to stay.
 
 Who comes back is in sync as soon as that is committed, and its leader may hear of it late: the
 follower that was stopped is stopped once more between the two. What is acknowledged then it has to
@@ -54,6 +53,8 @@ FETCHED_BYTES = 2000
 """Of a partition a fetch brings so much, a few records."""
 TRICKLED_PER_S = 200.0
 """Many more than that: a follower asks less than three times a second then."""
+DISTANT = "distant"
+DISTANT_PER_S = 60.0
 TRICKLE_MS = 4500
 """To be dropped, to stay out for a moment, and to have caught up again."""
 LAG_MAX_MS = 1500
@@ -68,12 +69,11 @@ LONGER_MS = 2800
 it."""
 UNHEARD_MS = LAG_MAX_MS + 450
 """Longer than a leader waits for who lags outside of the in-sync set."""
-FAR_MS = 100
-"""Who is answered so late misses some records of each partition each time, and fewer than a fetch
-brings."""
+FAR_MS = 40
+"""Who is answered so late misses two records each time, of a dozen that a fetch brings."""
+JOINS_MS = LAG_MAX_MS * 3 // 2 + 2100
 AFAR_MS = 1200
-"""To come into sync from afar, and to stay there, takes so much longer than to come back at once,
-though the set stays small for `AWAY_MS` only."""
+"""To be dropped, to come back by a slow way, and to stay takes so much longer than a turn."""
 AWAY_MS = 500
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 MADE_WITH = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
@@ -91,6 +91,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
         # Led by somebody else: whose answers are late leads nothing else. Alone it goes on, so that
         # who lags cannot reach what is committed, and is not taken in again before it has it all.
         Topic(name=TRICKLED, assignment={0: [stopped, leader]}, configs=MADE_WITH),
+        Topic(name=DISTANT, assignment={0: [stopped, leader]}, configs=MADE_WITH),
         Topic(name=ALONE, assignment={0: [leader, stopped]}, configs=MADE_WITH),
     ]
 
@@ -137,17 +138,23 @@ def _workloads(stage: Stage) -> Sequence[Role]:
         Role(role="consumer", process="consumer-paired", params={"topics": {PAIRED: 3, ALONE: 1}}),
         joint_producer(TOPIC, PARTITIONS),
         replace(joint_producer(PAIRED, 3, first_value=6_000_000_000), process="producer-paired"),
-        Role(
-            role="direct-producer",
-            process="producer-trickled",
-            params={
-                "topic": TRICKLED,
-                "partition": 0,
-                "target": stage.others[0],
-                "acks": 1,
-                "rate_per_s": TRICKLED_PER_S,
-                "first_value": 7_000_000_000,
-            },
+        *(
+            Role(
+                role="direct-producer",
+                process=f"producer-{name}",
+                params={
+                    "topic": name,
+                    "partition": 0,
+                    "target": stage.others[0],
+                    "acks": 1,
+                    "rate_per_s": rate_per_s,
+                    "first_value": first_value,
+                },
+            )
+            for name, rate_per_s, first_value in (
+                (TRICKLED, TRICKLED_PER_S, 7_000_000_000),
+                (DISTANT, DISTANT_PER_S, 11_000_000_000),
+            )
         ),
     ]
 
@@ -165,33 +172,33 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     for turn in turns:
         begins_ms.append(at_ms)
         how = ways[turn % len(ways)]
-        longer_ms = unheard_ms = afar_ms = 0
+        longer_ms = unheard_ms = 0
         if turn == ways.index(STOPPED):
             longer_ms, unheard_ms = LONGER_MS, UNHEARD_MS
             entries.append(_slowly_agreed(at_ms))
-        elif turn == ways.index(CUT):
-            afar_ms = AFAR_MS
         entries.append(
             Entry(
                 id=f"{how}-{turn}",
                 fault="isr-lag",
                 at_ms=at_ms + rng.randint(200, 500),
-                duration_ms=STEP_MS - 500 + longer_ms + unheard_ms + afar_ms,
+                duration_ms=STEP_MS - 500 + longer_ms + unheard_ms,
                 params={
                     "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
                     "how": how,
                     "lag_ms": LAG_MAX_MS,
                     # Long enough for a leader to have heard of the smaller set, and for producers
                     # to ask it for what it must refuse then.
-                    "hold_ms": AWAY_MS if afar_ms else rng.randint(1700, 2100) + longer_ms,
+                    "hold_ms": rng.randint(1700, 2100) + longer_ms,
                     "unheard_ms": unheard_ms,
-                    "far_ms": FAR_MS if afar_ms else 0,
                 },
             )
         )
         if turn == 0:
             entries.append(_trickle(at_ms))
-        at_ms += STEP_MS + longer_ms + unheard_ms + afar_ms
+        elif turn == 1:
+            entries.append(_from_afar(at_ms))
+            at_ms += AFAR_MS
+        at_ms += STEP_MS + longer_ms + unheard_ms
     return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
@@ -208,6 +215,27 @@ def _trickle(at_ms: int) -> Entry:
             "how": TRICKLE,
             "lag_ms": LAG_MAX_MS,
             "hold_ms": 500,
+        },
+    )
+
+
+def _from_afar(at_ms: int) -> Entry:
+    """Of the same leader, and beside another way as well. Where the leader alone is enough it
+    goes on to commit what it has, and nobody is let in who has not all of that (where two are
+    needed whoever has what was committed before is let in, however far behind)."""
+    return Entry(
+        id="afar",
+        fault="isr-lag",
+        at_ms=at_ms + 200,
+        duration_ms=STEP_MS - 500 + AFAR_MS,
+        after=TRICKLE,
+        params={
+            "partition": f"{DISTANT}-0",
+            "how": CUT,
+            "lag_ms": LAG_MAX_MS,
+            "hold_ms": AWAY_MS,
+            "far_ms": FAR_MS,
+            "joins_ms": JOINS_MS,
         },
     )
 

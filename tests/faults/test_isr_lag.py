@@ -141,8 +141,15 @@ def test_who_comes_back_by_a_slow_way_is_looked_at_for_longer_than_the_limit(
         really(seconds)
 
     ctx.sleep = sleep
-    params = {"partition": "t-0", "how": "cut", "hold_ms": 1, "lag_ms": 40, "far_ms": 7}
-    fault = build(entry("isr-lag", timeout_ms=60, **params))
+    params = {
+        "partition": "t-0",
+        "how": "cut",
+        "hold_ms": 1,
+        "lag_ms": 40,
+        "far_ms": 7,
+        "joins_ms": 60,
+    }
+    fault = build(entry("isr-lag", **params))
     fault.inject(ctx)
     assert fault.took_hold is True
     names = ("disable", "add_toxic", "enable", "remove_toxic")

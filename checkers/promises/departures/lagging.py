@@ -19,7 +19,9 @@ Who fetches again, but over so long a way that some records are written before e
 is one round behind, never more, and has not lagged (Replica.updateFetchStateOrThrow counts what the
 fetch before was answered with): its leader waits for it with what it commits
 (Partition.maybeIncrementLeaderHW), so that it is let in (``not-let-in``), and it stays
-(``dropped-too-soon``).
+(``dropped-too-soon``). Where fewer than min.insync.replicas are in sync a leader commits nothing,
+and lets in who has what was committed before, however far behind: where more than one has to be,
+nobody is judged.
 
 Lawful, and looks similar: a follower of a leader that takes no records lacks nothing, and stays; a
 leader that dies or is deposed meanwhile begins to count anew; no controller, no smaller set. So
@@ -51,6 +53,8 @@ SOON: Final = "followers kept from fetching and dropped"
 AFAR: Final = "followers that came back one round behind"
 SLACK_NS: Final = 3_000_000_000
 """For a busy machine: the look, the proposal, and its commit take milliseconds."""
+LET_IN_NS: Final = 2_000_000_000
+"""Beyond that, who has come back has caught up, and is committed in sync."""
 _FAULT: Final = "isr-lag"
 _WAYS: Final = ("pause", "cut", "trickle")
 _SPANS: Final = (
@@ -141,26 +145,28 @@ def from_afar(history: History, outcome: Outcome) -> Iterator[Finding]:
     for fault, detail in _faults(history, ("cut",)):
         if detail.get("far_until_t") is None:
             continue
-        until_t = int(detail["far_until_t"])
         one = replace(_of_detail(fault.trial, detail), from_t=int(detail["let_go_t"]))
-        one = replace(one, due_t=one.from_t + one.lag_ns * 3 // 2 + SLACK_NS)
+        one = replace(one, due_t=one.from_t + one.lag_ns * 3 // 2 + LET_IN_NS)
         mine = [row for row in rows if (row["arm"], row["trial"]) == one.trial]
-        whole = replace(one, due_t=max(until_t, one.due_t))
-        if not _undisturbed(whole, mine) or _others_stopped(history, whole):
+        states = _since([row for row in mine if _is_of(one, row)], one.from_t)
+        joined = next((row for row in states if one.nodes <= set(row["isr"] or ())), None)
+        is_in = joined is not None and joined["t"] <= one.due_t
+        until_t = int(detail["far_until_t"])
+        looked = replace(one, due_t=until_t if is_in else one.due_t)
+        least = history.run.topic(*one.trial, one.topic).min_insync_replicas
+        if least > 1 or not _undisturbed(looked, mine) or _others_stopped(history, looked):
             outcome.unjudged(one.trial[0], "a follower that came back one round behind, in unrest")
             continue
         outcome.saw(*one.trial, AFAR)
-        states = _since([row for row in mine if _is_of(one, row)], one.from_t)
-        states = [row for row in states if row["t"] <= until_t]
-        joined = next((row for row in states if one.nodes <= set(row["isr"] or ())), None)
-        if joined is None or joined["t"] > one.due_t:
+        if not is_in:
             if states and until_t >= one.due_t:
-                yield _afar("not-let-in", one, states[-1] if joined is None else joined)
+                yield _afar("not-let-in", one, joined or states[-1])
             continue
-        gone = (r for r in states if r["t"] > joined["t"] and not one.nodes <= set(r["isr"] or ()))
-        for row in gone:
-            yield _afar("dropped-too-soon", one, row)
-            break
+        assert joined is not None
+        for row in states:
+            if joined["t"] < row["t"] <= until_t and not one.nodes <= set(row["isr"] or ()):
+                yield _afar("dropped-too-soon", one, row)
+                break
 
 
 def _afar(rule: str, one: _Held, state: Row) -> Finding:

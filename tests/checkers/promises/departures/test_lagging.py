@@ -213,10 +213,10 @@ def far_and(change) -> Zoo:
 SOON_, OUT = "dropped-too-soon", "not-let-in"
 FAR = {
     "let in, and stay": (lambda: far((14_500, [1, 2]), (14_600, [1, 2, 3])), None),
-    "let in late": (lambda: far((19_500, [1, 2, 3])), OUT),
-    "let in on a slow machine": (lambda: far((19_200, [1, 2, 3])), None),
+    "let in late": (lambda: far((18_500, [1, 2, 3])), OUT),
+    "let in on a slow machine": (lambda: far((18_200, [1, 2, 3])), None),
     "kept out": (far, OUT),
-    "kept out, and not looked at for long": (lambda: far(until=19_000), None),
+    "kept out, and not looked at for long": (lambda: far(until=18_000), None),
     "one is kept out": (lambda: far((14_500, [1, 2])), OUT),
     "one is dropped again": (lambda: far((14_500, [1, 2, 3]), (17_000, [1, 3])), SOON_),
     "dropped when the way is short again": (
@@ -232,6 +232,18 @@ FAR = {
         None,
     ),
     "of another way": (lambda: far(how="pause"), None),
+    "where two have to be in sync": (
+        lambda: far_and(
+            lambda s: s.run.update(topics={"t": {"configs": {"min.insync.replicas": "2"}}})
+        ),
+        None,
+    ),
+    "where one is enough": (
+        lambda: far_and(
+            lambda s: s.run.update(topics={"t": {"configs": {"min.insync.replicas": "1"}}})
+        ),
+        SOON_,
+    ),
     "the fault came to nothing before": (lambda: far(far_until_t=None), None),
 }
 
