@@ -38,6 +38,7 @@ WAYS: Final = ("pause", "latency", CUT)
 TRICKLE: Final = "trickle"
 _LOOK_S: Final = 0.05
 _STAYS: Final = 5 / 3
+"""In limits: longer than a leader needs to drop whoever lags."""
 
 
 class IsrLag(BaseFault):

@@ -352,3 +352,8 @@ default, nobody sees what a broker does where one ends and the next begins."""
 def trial_folder(run: Path, arm: str, trial: int) -> Path:
     """Where one trial of one arm keeps its live files, node folders and logs."""
     return run / "trials" / f"{arm}-{trial}"
+
+
+def texts(configs: Mapping[str, str]) -> list[str]:
+    """A topic's configs as faults take them."""
+    return [f"{name}={value}" for name, value in configs.items()]

@@ -9,9 +9,9 @@ an AlterPartition to the controller, a commit in ZooKeeper and an UpdateMetadata
 Of the partitions of a second topic each has one follower, and not the same one: when one is stopped
 a request for all of them waits for some and not for others, and later is refused for those alone.
 The follower of a third goes on fetching, and is given less each time than was written meanwhile.
-That of another is cut off, and comes back by a slow way: behind by one round of fetching all the
+That of a fourth is cut off, and comes back by a slow way: behind by one round of fetching all the
 while, as any follower of a busy leader, it has to come into sync, and to stay.
-To a fourth one record is sent at a time: when its follower is stopped, the record that waits then
+To a fifth one record is sent at a time: when its follower is stopped, the record that waits then
 is committed by the smaller in-sync set alone, and no other comes to remind anybody of it.
 
 Who comes back is in sync as soon as that is committed, and its leader may hear of it late: the
@@ -55,6 +55,7 @@ TRICKLED_PER_S = 200.0
 """Many more than that: a follower asks less than three times a second then."""
 DISTANT = "distant"
 DISTANT_PER_S = 60.0
+"""Some in each round of fetching by the slow way, and few: who comes back soon has them all."""
 TRICKLE_MS = 4500
 """To be dropped, to stay out for a moment, and to have caught up again."""
 LAG_MAX_MS = 1500
@@ -72,9 +73,10 @@ UNHEARD_MS = LAG_MAX_MS + 450
 FAR_MS = 40
 """Who is answered so late misses two records each time, of a dozen that a fetch brings."""
 JOINS_MS = LAG_MAX_MS * 3 // 2 + 2100
-AFAR_MS = 1200
-"""To be dropped, to come back by a slow way, and to stay takes so much longer than a turn."""
+"""Whoever judges gives it a little less (`checkers.promises.departures.lagging.LET_IN_NS`)."""
 AWAY_MS = 500
+AFAR_MS = 1200
+"""To be dropped, to come back by the slow way, and to stay takes so much longer than a turn."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 MADE_WITH = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
 """Raised afterwards, as an operator would who finds that one is too few."""
@@ -220,9 +222,10 @@ def _trickle(at_ms: int) -> Entry:
 
 
 def _from_afar(at_ms: int) -> Entry:
-    """Of the same leader, and beside another way as well. Where the leader alone is enough it
-    goes on to commit what it has, and nobody is let in who has not all of that (where two are
-    needed whoever has what was committed before is let in, however far behind)."""
+    """Of the same leader, when that is over, and beside another way, which is another leader's.
+    Where the leader alone is enough it goes on to commit what it has, and nobody is let
+    in who has not all of that (where two are needed whoever has what was committed before is let
+    in, however far behind)."""
     return Entry(
         id="afar",
         fault="isr-lag",

@@ -28,7 +28,7 @@ that comes later would tell it of that.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -41,6 +41,7 @@ from harness.scenarios.base import (
     Topic,
     replicated_load,
     spread,
+    texts,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -151,9 +152,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             duration_ms=0,
             params={
                 "topic": SETTLED,
-                "configs": _texts(LOG_APPEND_TIME),
+                "configs": texts(LOG_APPEND_TIME),
                 "then": OF_OTHERS,
-                "then_configs": _texts(CONFIGS),
+                "then_configs": texts(CONFIGS),
             },
             after="news",
         ),
@@ -167,10 +168,6 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         ),
     ]
     return Plan.of(rng.getrandbits(31), entries)
-
-
-def _texts(configs: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in configs.items()]
 
 
 UNHEARD_ORDERS = Scenario(

@@ -26,9 +26,10 @@ than what it led may be without a leader: whoever gives it up may not wait for t
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from faults.forged_requests import SHUTDOWN
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
@@ -43,6 +44,7 @@ from harness.scenarios.base import (
     rested,
     rounds,
     spread,
+    texts,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -104,9 +106,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     back_ms = 300 + SESSION_TIMEOUT_MS + 800 + BACK_MS
     entries = [
         _altered("set", 50, "message.timestamp.type=CreateTime"),  # nobody has heard of any yet
-        replace(_altered("reset", back_ms, *_texts(LOG_APPEND_TIME)), after="away-0"),
+        replace(_altered("reset", back_ms, *texts(LOG_APPEND_TIME)), after="away-0"),
         replace(
-            _altered(FOLLOWED, back_ms + 100, *_texts(LOG_APPEND_TIME), topic=FOLLOWED),
+            _altered(FOLLOWED, back_ms + 100, *texts(LOG_APPEND_TIME), topic=FOLLOWED),
             after="reset",
         ),
         Entry(
@@ -152,7 +154,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             _forged(
                 f"goodbye-{turn}",
                 at_ms + 6400,
-                {"api": "CONTROLLED_SHUTDOWN", "lie": "stale_broker_epoch"},
+                {"api": SHUTDOWN, "lie": "stale_broker_epoch"},
             ),
         ]
     begins_ms = [turn * ROUND_MS for turn in rounds(profile, ROUND_MS)]
@@ -177,10 +179,6 @@ def _altered(name: str, at_ms: int, *configs: str, topic: str = RESET) -> Entry:
         duration_ms=100,
         params={"topic": topic, "configs": list(configs)},
     )
-
-
-def _texts(configs: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in configs.items()]
 
 
 def _forged(name: str, at_ms: int, lies: dict[str, object]) -> Entry:

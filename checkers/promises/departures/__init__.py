@@ -15,13 +15,12 @@ by a controller that was in office all the while; ``dead-named`` and ``dead-not-
 was told of it as if it were there (`still_named`). Who is back leads nothing in a
 leader epoch of before: ``led-on`` (`began_anew`). Nothing is made with who is away in sync:
 ``dead-made-in-sync``, `made_in_sync`. Who lives and gets nothing is
-dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``dropped-too-soon``, nor
-kept out for being one round of fetching behind, ``not-let-in``, `lagging`,
-`dropped_early`; and nobody waits for who is
-out of sync: ``held-up``, `held_up`; nor at who leads no more: ``left-waiting``,
-`left_waiting`; nor when what it waits for has come about: ``left-unanswered``; but for as long as
-it allows: ``given-up-too-soon``, `left_unanswered`; and no longer: ``kept-waiting``,
-`kept_waiting`. Who has no disk left is a departure, too: ``went-on-without-a-disk``, `went_on`.
+dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``dropped-too-soon``,
+`dropped_early`; who is one round of fetching behind is let in: ``not-let-in``, `lagging`; and
+nobody waits for who is out of sync: ``held-up``, `held_up`; nor at who leads no more:
+``left-waiting``, `left_waiting`; nor when what it waits for has come about: ``left-unanswered``;
+but for as long as it allows: ``given-up-too-soon``, `left_unanswered`; and no longer:
+``kept-waiting``, `kept_waiting`. Who has no disk left is a departure, too: ``went-on-without-a-disk``, `went_on`.
 
 Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was

@@ -153,6 +153,9 @@ def from_afar(history: History, outcome: Outcome) -> Iterator[Finding]:
         is_in = joined is not None and joined["t"] <= one.due_t
         until_t = int(detail["far_until_t"])
         looked = replace(one, due_t=until_t if is_in else one.due_t)
+        if not history.has("produce") or not _written_to(history, [one]):
+            outcome.unjudged(one.trial[0], "a follower that came back, and nobody wrote meanwhile")
+            continue
         least = history.run.topic(*one.trial, one.topic).min_insync_replicas
         if least > 1 or not _undisturbed(looked, mine) or _others_stopped(history, looked):
             outcome.unjudged(one.trial[0], "a follower that came back one round behind, in unrest")

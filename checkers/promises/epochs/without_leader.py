@@ -35,6 +35,8 @@ KNOWN_MS: Final = 5_000
 STOPS_MS: Final = 30_000
 """As long before it is gone a broker may have been about to stop."""
 NO_LEADER: Final = -1
+_NOT_YET: Final = "partitions without a leader as a controller comes into office"
+_DELETED: Final = "partitions without a leader whose topic is deleted"
 Row = Mapping[str, Any]
 Node = tuple[str, int, int]
 
@@ -69,6 +71,7 @@ def without_leader(history: History, outcome: Outcome) -> Iterator[Finding]:
         if old is None or old["leader"] == NO_LEADER:
             continue
         if in_office not in elected or key[:3] in deleted:
+            outcome.unjudged(key[0], _NOT_YET if in_office not in elected else _DELETED)
             continue
         outcome.saw(*key[:2], LEADERLESS)
         for member in sorted(set(row["isr"] or ()) - {old["leader"]}):

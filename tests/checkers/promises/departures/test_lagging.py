@@ -198,6 +198,7 @@ def far(*states: tuple[float, list[int]], until: float = 20_000, **more: object)
     """Brokers 2 and 3 are cut off at 10 s, dropped at 12 s, and come back by a slow way at 14 s."""
     detail = {"how": "cut", "far_ms": 100, "far_until_t": until * MS, **more}
     story = held(held=[2, 3], let_go=14_000, **detail)
+    story.produce(15_000, 2, 6)
     story.state(12_000, 1, [1])
     for t, isr in states:
         story.state(t, 1, isr)
@@ -232,6 +233,12 @@ FAR = {
         None,
     ),
     "of another way": (lambda: far(how="pause"), None),
+    "nobody writes meanwhile": (
+        lambda: far_and(
+            lambda s: s.rows.update(produce=[r for r in s.rows["produce"] if r["t"] < 14_000 * MS])
+        ),
+        None,
+    ),
     "where two have to be in sync": (
         lambda: far_and(
             lambda s: s.run.update(topics={"t": {"configs": {"min.insync.replicas": "2"}}})
