@@ -20,7 +20,8 @@ dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``drop
 nobody waits for who is out of sync: ``held-up``, `held_up`; nor at who leads no more:
 ``left-waiting``, `left_waiting`; nor when what it waits for has come about: ``left-unanswered``;
 but for as long as it allows: ``given-up-too-soon``, `left_unanswered`; and no longer:
-``kept-waiting``, `kept_waiting`. Who has no disk left is a departure, too: ``went-on-without-a-disk``, `went_on`.
+``kept-waiting``, `kept_waiting`. Who has no disk left is a departure, too:
+``went-on-without-a-disk``, `went_on`.
 
 Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was
