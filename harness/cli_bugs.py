@@ -23,6 +23,9 @@ def reproduce(
     tries: Annotated[
         int, typer.Option(help="Runs of each release (default: until found, and one mended)", min=0)
     ] = 0,
+    mended_tries: Annotated[
+        int | None, typer.Option(help="Another number for the mended release", min=0)
+    ] = None,
     budget: Annotated[str, typer.Option(help="No run is begun after it")] = "24h",
     bugs: Annotated[Path, typer.Option(help="Where the bugs' files are")] = Path("bugs"),
     store: cli_options.Store = Path("store"),
@@ -58,7 +61,9 @@ def reproduce(
         played = play.player(book, progress, store=store, runtime=runtime, keep_data=keep_data)
         desk = Desk(Ledger(store / play.LEDGER), played, judge)
         chosen = [book[name] for name in wanted]
-        for one in play.reproduce(chosen, desk, tries=tries, budget=whole, cannot=cannot):
+        for one in play.reproduce(
+            chosen, desk, tries=tries, mended=mended_tries, budget=whole, cannot=cannot
+        ):
             done.append(one)
             typer.echo(record.line(one))
     missed = []

@@ -72,20 +72,27 @@ def play_of(bug: Bug, side: str, number: int) -> Play:
 
 
 def reproduce(
-    bugs: Sequence[Bug], desk: Desk, *, tries: int, budget: Budget, cannot: Cannot
+    bugs: Sequence[Bug],
+    desk: Desk,
+    *,
+    tries: int,
+    mended: int | None = None,
+    budget: Budget,
+    cannot: Cannot,
 ) -> Iterator[Try]:
-    """``tries`` of each on its broken release and as many on the mended one: the first of
-    everything, then the next, so that whatever the budget leaves undone is spread evenly. Without a
-    number (0) a bug is played until it is found or its own budget is spent, and then once where it
-    is mended. Of a bug that is still open there is no mended release."""
+    """``tries`` of each on its broken release and ``mended`` (default: as many) on the mended one:
+    the first of everything, then the next, so that whatever the budget leaves undone is spread
+    evenly. Without a number (0) a bug is played until it is found or its own budget is spent, and
+    then once where it is mended. Of a bug that is still open there is no mended release."""
     table = _Table(bugs, desk, cannot)
-    if not tries:
+    numbers = {BROKEN: tries, MENDED: tries if mended is None else mended}
+    if not any(numbers.values()):
         for bug in bugs:
             yield from _until_found(bug, table, budget)
-    for number in range(1, tries + 1):
+    for number in range(1, max(numbers.values()) + 1):
         for bug in bugs:
             for side in (BROKEN, MENDED) if bug.mended else (BROKEN,):
-                if not budget.is_spent:
+                if number <= numbers[side] and not budget.is_spent:
                     yield from table.play(bug, side, number)
                     yield from table.verdicts(but=1)
     yield from table.verdicts()

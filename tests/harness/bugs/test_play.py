@@ -80,6 +80,7 @@ def all_of(
     ledger: Ledger,
     played: Played,
     tries: int = 0,
+    mended: int | None = None,
     budget_s: float = 60,
     **desk: bool,
 ) -> list[Try]:
@@ -88,6 +89,7 @@ def all_of(
             bugs if isinstance(bugs, list) else [bugs],
             Desk(ledger, played.record, played.judge, **desk),
             tries=tries,
+            mended=mended,
             budget=Budget(budget_s),
             cannot=refuse,
         )
@@ -109,6 +111,18 @@ def test_so_many_tries_of_each(bug: Bug, ledger: Ledger) -> None:
     played = Played({1, 2})
     assert succeeded(all_of(bug, ledger, played, tries=2))
     assert [side for side, *_ in played.plays] == [BROKEN, MENDED] * 2
+
+
+def test_a_number_of_its_own_where_it_is_mended(bug: Bug, ledger: Ledger) -> None:
+    played = Played({1, 2})
+    assert succeeded(all_of(bug, ledger, played, tries=1, mended=3))
+    assert [(side, n) for side, n, _ in played.plays] == [
+        *((BROKEN, 1), (MENDED, 1)),
+        *((MENDED, 2), (MENDED, 3)),
+    ]
+    again = Played({1, 2})
+    assert not succeeded(all_of(replace(bug, digest="x"), ledger, again, tries=2, mended=0))
+    assert [side for side, *_ in again.plays] == [BROKEN, BROKEN]
 
 
 def test_one_of_every_bug_then_the_next(bug: Bug, ledger: Ledger) -> None:
