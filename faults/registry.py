@@ -44,6 +44,7 @@ from faults.last_standing import LastStanding
 from faults.late_epoch_answer import LateEpochAnswer
 from faults.late_registration import LateRegistration
 from faults.leadership import MoveLeadership
+from faults.leading_again import LeadingAgain
 from faults.memory_limit import MemoryLimit
 from faults.moved_while_asking import MovedWhileAsking
 from faults.network import Isolate, LinkDown, Toxic
@@ -85,6 +86,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         UnansweredKill,
         LaggingFollower,
         UnevenFailover,
+        LeadingAgain,
         IsrLag,
         LastInSync,
         BehindTheEpoch,

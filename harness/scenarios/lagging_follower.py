@@ -6,12 +6,18 @@ and both are in the committed set; what acks=all acknowledged both have, what ac
 only one. In one round the laggard is next in line: it leads, and the other, which has more, must
 cut its log to the laggard's. In the next round the laggard comes last, and must fetch what it
 lacks, from the same offsets on. In the end all logs agree.
+
+Before that, in a topic of its own, a laggard is elected while all live, and the leader cuts its log
+to the laggard's and is elected again: what its followers had reported to it before is not so any
+more, and the one that had reported most is stopped. Nothing is acknowledged with acks=all until it
+has asked anew (fault leading-again).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from faults.lagging import LAGGARDS
 from faults.plan import Plan
@@ -23,6 +29,7 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
+    in_turn,
     replicated_load,
     rested,
     rounds,
@@ -39,42 +46,75 @@ LAG_MS = 2000
 ROUND_MS = 7500
 AWAY_MS = SESSION_TIMEOUT_MS + 2500
 """From the beginning of a round until the leader may come back, which others have succeeded."""
+AGAIN = "led-again"
+AGAIN_MS = 6000
+"""Four elections, two followers that are stopped, and logs that are cut in between."""
+AHEAD = 250
+"""By so many records the laggard's log is shorter: more than it takes while it leads."""
+AHEAD_PER_S = 480.0
+PATIENCE_MS = 6000
+"""For so long who writes ahead waits for its leader: it would else bring others as far ahead."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     # One order for all partitions: who lags behind whom is the same for all.
     assignments = {p: [stage.victim, *stage.others] for p in range(PARTITIONS)}
-    return [Topic(name=TOPIC, assignment=assignments, configs=CONFIGS)]
-
-
-def _workloads(_stage: Stage) -> Sequence[Role]:
+    # Who is stopped elects nobody: the controller leads.
+    again = [stage.controller, *(n for n in stage.nodes if n != stage.controller)]
     return [
-        *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=400.0),
+        Topic(name=TOPIC, assignment=assignments, configs=CONFIGS),
+        Topic(name=AGAIN, assignment={0: again}, configs=CONFIGS),
+    ]
+
+
+def _workloads(stage: Stage) -> Sequence[Role]:
+    load = replicated_load(TOPIC, PARTITIONS, acks_all_per_s=400.0)
+    (reader,) = (role for role in load if role.role == "metadata-reader")
+    ahead = {"topic": AGAIN, "target": stage.controller, "patience_ms": PATIENCE_MS, "acks": 1}
+    ahead |= {"rate_per_s": AHEAD_PER_S, "first_value": 2_000_000_000}
+    again = {"topics": {AGAIN: 1}, "acks": -1, "rate_per_s": 40.0, "first_value": 3_000_000_000}
+    return [
+        *(role for role in load if role is not reader),
+        replace(reader, params={"topics": [TOPIC, AGAIN]}),
         tail_reader(TOPIC, PARTITIONS),
+        Role(role="direct-producer", process="producer-ahead", params=ahead),
+        Role(role="producer", process="producer-again", params=again),
+        Role(role="consumer", process="consumer-again", params={"topics": {AGAIN: 1}}),
     ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     laggards = list(LAGGARDS)
     rng.shuffle(laggards)
+    again = Entry(
+        id="again",
+        fault="leading-again",
+        at_ms=rng.randint(200, 500),
+        duration_ms=0,
+        params={"partition": f"{AGAIN}-0", "records": AHEAD, "lag_ms": LAG_MS},
+    )
+    left = replace(profile, chaos_s=profile.chaos_s - AGAIN_MS / 1000)
     entries = [
-        Entry(
-            id=f"uneven-{turn}",
-            fault="lagging-follower",
-            at_ms=turn * ROUND_MS + rng.randint(200, 500),
-            duration_ms=AWAY_MS,
-            params={
-                "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
-                "laggard": laggards[turn % len(laggards)],
-                "records": 25,
-                "lag_ms": LAG_MS,
-            },
-        )
-        for turn in rounds(profile, ROUND_MS, least=2)
+        again,
+        *(
+            Entry(
+                id=f"uneven-{turn}",
+                fault="lagging-follower",
+                at_ms=AGAIN_MS + turn * ROUND_MS + rng.randint(200, 500),
+                duration_ms=AWAY_MS,
+                params={
+                    "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
+                    "laggard": laggards[turn % len(laggards)],
+                    "records": 25,
+                    "lag_ms": LAG_MS,
+                },
+            )
+            for turn in rounds(left, ROUND_MS, least=2)
+        ),
     ]
-    begins_ms = [turn * ROUND_MS for turn in rounds(profile, ROUND_MS, least=2)]
-    return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
+    begins_ms = [entry.at_ms for entry in entries]
+    return Plan.of(rng.getrandbits(31), rested(in_turn(entries), rng, profile, begins_ms))
 
 
 LAGGING_FOLLOWER = Scenario(
@@ -84,7 +124,9 @@ LAGGING_FOLLOWER = Scenario(
         "record that was acknowledged with acks=all, and after truncation all replicas agree."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
-    needs=frozenset({Capability.KILL, Capability.PAUSE, Capability.LOG_FILES}),
+    needs=frozenset(
+        {Capability.KILL, Capability.PAUSE, Capability.LOG_FILES, Capability.ELECT_LEADERS}
+    ),
     topics=_topics,
     workloads=_workloads,
     plan=_plan,

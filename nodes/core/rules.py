@@ -139,6 +139,12 @@ def high_watermark_at_election(high_watermark: int, _log_end_offset: int) -> int
     return high_watermark
 
 
+def forgets_followers() -> bool:
+    """Who comes to lead knows of no follower how far it is before that asks, however often it led
+    before (Replica.resetReplicaState)."""
+    return True
+
+
 def asks_before_append() -> bool:
     """What too few replicas are in sync for is refused before it is in the log. Asked once a
     partition, not once a request."""
@@ -493,6 +499,7 @@ class Rules:
     counts_diverging_fetches: Callable[[], bool] = counts_diverging_fetches
     hands_over: Callable[[], bool] = hands_over
     high_watermark_at_election: Callable[[int, int], int] = high_watermark_at_election
+    forgets_followers: Callable[[], bool] = forgets_followers
     asks_before_append: Callable[[], bool] = asks_before_append
     goes_on_with_moves: Callable[[], bool] = goes_on_with_moves
     clients_listener: Callable[[str, str], str] = clients_listener

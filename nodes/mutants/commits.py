@@ -310,6 +310,15 @@ COMMITS: Final = (
         breaks={"high_watermark_at_election": _all_is_committed},
     ),
     Mutant(
+        name="remember-followers",
+        says="who leads again believes what its followers had reported when it led before",
+        stands_for="KAFKA-13790: with a leader epoch what is known of followers begins anew",
+        scenario="lagging-follower",
+        found_by="truncation-loss",
+        rule="acked-without-in-sync",
+        breaks={"forgets_followers": no},
+    ),
+    Mutant(
         name="append-what-is-refused",
         says="acks=all is refused for too few replicas, and is in the log all the same",
         stands_for="KAFKA-1555: NOT_ENOUGH_REPLICAS is said before anything is appended",

@@ -94,9 +94,8 @@ class Partition(IsrPartition):
             self.controller_epoch = state.controller_epoch
             self._assign(state)
             self.isr_state = isr_rules.committed(state.isr)
-            known = {} if newly_leader else self.followers
             followers = {
-                replica: known.get(replica, FollowerState())
+                replica: self.followers.get(replica, FollowerState())
                 for replica in state.replicas
                 if replica != self._broker_id
             }
@@ -109,7 +108,7 @@ class Partition(IsrPartition):
                 followers = {
                     replica: isr_rules.at_new_leader_epoch(
                         follower,
-                        newly_leader=newly_leader,
+                        newly_leader=newly_leader and self._rules.forgets_followers(),
                         in_isr=replica in self.isr_state.isr,
                         leader_end=start,
                         now_ms=now_ms,
@@ -151,7 +150,8 @@ class Partition(IsrPartition):
             self.partition_epoch = state.partition_epoch
             self._assign(state)
             self.isr_state = NO_ISR
-            self.followers = {}
+            if self._rules.forgets_followers():
+                self.followers = {}
             return new_epoch
 
     def _assign(self, state: LeaderAndIsrState) -> None:

@@ -67,6 +67,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("forget-group-offsets", "loads_groups"),
         ("forget-producers", "keeps_producers"),
         ("lose-isr-changes", "sends_isr_changes"),
+        ("remember-followers", "forgets_followers"),
         ("stop-without-handing-over", "hands_over"),
         ("leave-waiting-when-demoted", "answers_at_demotion"),
         ("ignore-heartbeats", "heartbeats_count"),

@@ -27,11 +27,11 @@ With = Callable[..., MemoryCluster]
 
 @pytest.fixture
 def pair(make_cluster: ClusterFactory) -> With:
-    """Two brokers with these bugs, the first leading in epoch 0."""
+    """Two brokers with these bugs, or more, the first leading in epoch 0."""
 
-    def made(*names: str, min_isr: int = 1) -> MemoryCluster:
-        cluster = make_cluster(brokers=2, min_isr=min_isr)
-        for broker_id in (1, 2):
+    def made(*names: str, min_isr: int = 1, brokers: int = 2) -> MemoryCluster:
+        cluster = make_cluster(brokers=brokers, min_isr=min_isr)
+        for broker_id in list(cluster.brokers):
             cluster.kill(broker_id)
             cluster.start(broker_id, rules_with(names))
         cluster.create()
@@ -169,6 +169,31 @@ def test_a_diverging_follower_proves_nothing(
     assert answer.wait()[0][1].diverging_epoch is not None
     assert waiting.is_answered is counted
     assert (new.partition().high_watermark == end) is counted
+
+
+@pytest.mark.parametrize(("names", "believed"), [((), False), (("remember-followers",), True)])
+def test_what_followers_reported_to_who_led_before(
+    pair: With, names: tuple[str, ...], believed: bool
+) -> None:
+    cluster = pair(*names, min_isr=2, brokers=3)
+    leader, ahead, behind = (cluster.brokers[n].partition() for n in (1, 2, 3))
+    cluster.cut = {frozenset({1, 3})}
+    for value in range(3):
+        assert answer_of(cluster.brokers[1].produce(value)).error == 0
+    wait_for(lambda: leader.followers[2].log_end_offset == 3)
+    cluster.cut = {frozenset({1, 2}), frozenset({1, 3}), frozenset({2, 3})}
+    cluster.controller.elect(TP, 3)
+    cluster.controller.tell_all()
+    for partition in (leader, ahead):
+        assert partition.truncate_to(0, "diverging epoch") == 0
+    cluster.cut = {frozenset({1, 2})}
+    cluster.controller.elect(TP, 1)
+    cluster.controller.tell_all()
+    waiting = cluster.brokers[1].produce(7, acks=-1)
+    wait_for(lambda: leader.followers[3].log_end_offset == 1)
+    assert behind.local_log().log_end_offset == 1
+    assert waiting.is_answered is believed
+    assert (leader.high_watermark == 1) is believed
 
 
 @pytest.mark.parametrize(
