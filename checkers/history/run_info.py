@@ -37,6 +37,8 @@ class TopicFacts:
     min_insync_replicas: int = 1
     compacted: bool = False
     """Whether its logs are compacted; see `RunInfo.compacts_away`."""
+    forgets_erased: bool = False
+    """Whether compaction may take, while a run lasts, what has no value (delete.retention.ms)."""
     unique_keys: bool = False
     """Whether whatever is sent there has a key of its own."""
     expires: bool = False
@@ -160,9 +162,9 @@ class RunInfo:
     def compacts_away(self, arm: str, trial: int, topic: str) -> bool:
         """Whether compaction may take records there: not where each has a key of its own and is
         in the log but once (whoever sends it again has the older one taken; so may an idempotent
-        producer that begins a new epoch)."""
+        producer that begins a new epoch), and stays for long if it has no value."""
         facts = self.topic(arm, trial, topic)
-        if not facts.compacted or not facts.unique_keys:
+        if not facts.compacted or not facts.unique_keys or facts.forgets_erased:
             return facts.compacted
         producers = [
             workload
@@ -398,6 +400,8 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
             f"{read.where}: field '{name}.min.insync.replicas': {error}; allowed: an integer"
         ) from error
     is_compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
+    kept_ms = brokers.get("log.cleaner.delete.retention.ms", _LONGEST_RUN_MS)
+    erased_ms = configs.get("delete.retention.ms", kept_ms)
     own_ms, own_bytes = (
         None if is_compacted else _limit(configs.get(name))
         for name in ("retention.ms", "retention.bytes")
@@ -406,6 +410,7 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         unclean_leader_election=unclean,
         min_insync_replicas=min_isr,
         compacted=is_compacted,
+        forgets_erased=(_limit(erased_ms) or 0) < _LONGEST_RUN_MS,
         unique_keys=body.get("keys") == UNIQUE,
         expires=_expires(configs, brokers),
         retention_ms=own_ms,

@@ -7,7 +7,8 @@ never see what is lost later. Of two other topics the oldest records are deleted
 what was deleted must not come back with a broker that was away, nor, of the one without replicas,
 with one that was stopped in order. A third is compacted as soon as there is anything to compact:
 each record has a key of its own, so that all have to stay, whenever the compaction is cut off, and
-those too that have no value: nobody may have read them yet.
+those too that have no value: nobody may have read them yet. In a fourth those may go after a moment:
+of its producers, who come and go, the last batch stays, empty.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ SHORTENED = "shortened"
 REMEMBERED = "remembered"
 """Nobody else could tell its broker where its logs begin."""
 COMPACTED = "compacted"
+LEFT = "left"
+"""Producers come and go, and nothing but their names stays of what they wrote last."""
 ELSEWHERE = "elsewhere"
 """Of each of its partitions one broker has no replica: it hears of that as clients' metadata only,
 and when it comes back of what nobody had to decide about meanwhile."""
@@ -53,6 +56,7 @@ SESSION_TIMEOUT_MS = 2000
 ALONE = {**LOG_APPEND_TIME, **SHORT_SEGMENTS}
 CONFIGS = {**ALONE, "min.insync.replicas": "2"}
 CLEANED = {**CONFIGS, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+CLEARED = {**CLEANED, "delete.retention.ms": "100"}
 PACKED = {**CONFIGS, "compression.type": "gzip"}
 """What comes as it is the broker compresses: it writes each batch anew."""
 
@@ -64,6 +68,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
         Topic(name=REMEMBERED, assignment=spread(3, stage.nodes, 1), configs=ALONE),
         Topic(name=ELSEWHERE, assignment=spread(3, stage.nodes, 2)),
         Topic(name=COMPACTED, assignment=spread(3, stage.nodes, 3), configs=CLEANED),
+        Topic(name=LEFT, assignment=spread(1, stage.nodes, 3), configs=CLEARED),
     ]
 
 
@@ -104,6 +109,17 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "rate_per_s": 10.0,
                 "erases": 5,
                 "first_value": 12_000_000_000,
+            },
+        ),
+        Role(
+            role="joint-producer",
+            process="producer-leaving",
+            params={
+                "topics": {LEFT: 1},
+                "acks": -1,
+                "raises": 3,
+                "leaves": True,
+                "first_value": 14_000_000_000,
             },
         ),
         *idempotent_load(TOPIC, PARTITIONS),

@@ -47,12 +47,12 @@ ROUND_MS = 7500
 AWAY_MS = SESSION_TIMEOUT_MS + 2500
 """From the beginning of a round until the leader may come back, which others have succeeded."""
 AGAIN = "led-again"
-AGAIN_MS = 6000
+AGAIN_MS = 4500
 """Four elections, two followers that are stopped, and logs that are cut in between."""
 AHEAD = 250
 """By so many records the laggard's log is shorter: more than it takes while it leads."""
 AHEAD_PER_S = 480.0
-PATIENCE_MS = 6000
+PATIENCE_MS = 5000
 """For so long who writes ahead waits for its leader: it would else bring others as far ahead."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
@@ -120,8 +120,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
 LAGGING_FOLLOWER = Scenario(
     name="lagging-follower",
     conjecture=(
-        "When a leader dies while one in-sync follower lags another, whoever leads next has every "
-        "record that was acknowledged with acks=all, and after truncation all replicas agree."
+        "When a leader dies, or is replaced, while one in-sync follower lags another, whoever leads "
+        "next has every record that was acknowledged with acks=all, and after truncation all "
+        "replicas agree; who leads again believes nothing that its followers reported before."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),
     needs=frozenset(

@@ -20,6 +20,10 @@ With ``erases`` one of so many records has no value: where a topic is compacted 
 ``delete.retention.ms`` after a compaction first saw it, which is a day, so that whoever reads late
 hears of it, too.
 
+With ``leaves`` it goes on under another producer id as soon as one has had a record in a second
+producer epoch, which has no value. Where such records are kept for a moment only, compaction leaves
+nothing of that batch but the batch: the last of a producer stays (`checkers.promises.log_files`).
+
 Nothing is sent twice: each row is what one append came to.
 """
 
@@ -52,6 +56,8 @@ _STRAY: Final = -1
 """Whoever may take it, in whichever leader epoch."""
 _LAST_EPOCH: Final = 30_000
 """Then it asks for another id: there are no more than 32,767 of one."""
+_LEFT_EPOCH: Final = 1
+"""The same with ``leaves``."""
 _MOVED: Final = frozenset({3, 5, 6})  # the partition is not (or no longer) led here
 
 
@@ -59,7 +65,7 @@ _MOVED: Final = frozenset({3, 5, 6})  # the partition is not (or no longer) led 
 class Params:
     """``topics``: partitions by topic; ``rate_per_s``: requests a second to each broker;
     ``ack_timeout_ms``: how long a broker is to wait for replication; ``strays``, ``raises`` (0: no
-    producer ids), ``erases`` (0: none): see above."""
+    producer ids), ``erases`` (0: none), ``leaves`` (with ``raises``): see above."""
 
     topics: dict[str, int]
     acks: int = -1
@@ -70,7 +76,12 @@ class Params:
     strays: bool = False
     raises: int = 0
     erases: int = 0
+    leaves: bool = False
     timeout_ms: int = 10_000
+
+    @property
+    def last_epoch(self) -> int:
+        return _LEFT_EPOCH if self.leaves else _LAST_EPOCH
 
     def __post_init__(self) -> None:
         if not self.topics:
@@ -82,6 +93,8 @@ class Params:
         for name in ("raises", "erases"):
             if (number := getattr(self, name)) < 0:
                 raise ValueError(f"field 'params.{name}': {number} is not allowed; allowed: >= 0")
+        if self.leaves and not self.raises:
+            raise ValueError("field 'params.leaves': allowed: with raises above 0")
 
 
 class _Written(NamedTuple):
@@ -224,7 +237,7 @@ class JointProducer(AskEach):
         producer = self._producers.get((one.topic, one.partition))
         if producer is not None and producer.last == one.written:
             producer.is_known = result.error == 0
-            if one.written.producer_epoch >= _LAST_EPOCH:
+            if one.written.producer_epoch >= self._params.last_epoch:
                 del self._producers[one.topic, one.partition]
         if result.error in _MOVED and one.leader_epoch != _STRAY:
             self._must_ask.add(channel.node)
@@ -272,11 +285,16 @@ def _name_frame(client_id: str) -> bytes:
     return encode_request(build(request_class(*_NAME), **fields), 0, client_id)
 
 
+def _is_last(one: _Record, params: Params) -> bool:
+    return one.written is not None and one.written.producer_epoch >= params.last_epoch
+
+
 def _frame(params: Params, records: list[_Record], client_id: str) -> bytes:
     now_ms = time.time_ns() // 1_000_000
     topics: dict[str, list[dict[str, Any]]] = {}
     for one in records:
         erases = params.erases and one.value % params.erases == 0
+        erases = erases or (params.leaves and _is_last(one, params))
         size_bytes = NO_VALUE if erases else params.value_bytes
         held = (encode_key(one.value), encode_value(one.value, size_bytes), now_ms)
         as_whom = {}

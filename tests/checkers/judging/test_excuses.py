@@ -141,6 +141,29 @@ def test_compaction_takes_nothing_where_each_record_has_a_key_of_its_own_and_lan
     assert excuse(story, spark) == found
 
 
+@pytest.mark.parametrize(
+    ("configs", "brokers", "found"),
+    [
+        ({"delete.retention.ms": "100"}, {}, "compacted"),
+        ({"delete.retention.ms": "a moment"}, {}, "compacted"),
+        ({"delete.retention.ms": "86400000"}, {}, None),
+        ({}, {"log.cleaner.delete.retention.ms": "100"}, "compacted"),
+        ({"delete.retention.ms": "86400000"}, {"log.cleaner.delete.retention.ms": "100"}, None),
+    ],
+)
+def test_compaction_takes_what_has_no_value_once_its_time_is_up(
+    story: Any, spark: Any, configs: Any, brokers: Any, found: str | None
+) -> None:
+    story.commit(0, 1, 0)
+    compacted = {"cleanup.policy": "compact", **configs}
+    story.run["topics"] = {"t": {"configs": compacted, "keys": "unique"}}
+    producer = {"process": "p", "role": "producer", "topics": {"t": [0]}, "acks": -1}
+    clients = [{**producer, "delivery": "once"}]
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "workloads": clients}]
+    story.run["settings"] = {"overrides": brokers}
+    assert excuse(story, spark) == found
+
+
 # -- damaged logs ---------------------------------------------------------------------------------
 
 

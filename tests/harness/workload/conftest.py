@@ -46,6 +46,8 @@ class MiniCluster:
         self.together: list[int] = []  # how many partitions each produce was for
         self.batches: list[tuple[int, int, int]] = []
         """Producer id, epoch and first sequence of each batch that came."""
+        self.erased: list[tuple[int, int, int]] = []  # those whose record has no value
+        self.named = 0  # producer ids that were given away
         self.refused: set[int] = set()  # partitions whose records are too large for it
         self.asked: list[int] = []  # who was asked for metadata
         self.produce_error = 0
@@ -156,7 +158,9 @@ class MiniHandler(socketserver.BaseRequestHandler):
             if header.api_key == ApiKey.PRODUCE:
                 return self._produce(request)
             if header.api_key == ApiKey.INIT_PRODUCER_ID:
-                return {"error_code": 0, "producer_id": 7_000, "producer_epoch": 0}
+                cluster.named += 1
+                producer_id = 6_999 + cluster.named
+                return {"error_code": 0, "producer_id": producer_id, "producer_epoch": 0}
             if header.api_key == ApiKey.DELETE_GROUPS:
                 mine = node == cluster.leader
                 cluster.deleted |= set(request.groups_names) if mine else set()
@@ -339,11 +343,13 @@ class MiniHandler(socketserver.BaseRequestHandler):
             (record,) = iter_records(partition.records)
             head = read_header(partition.records)
             cluster.batches.append((head.producer_id, head.producer_epoch, head.base_sequence))
+            if record.value is None:
+                cluster.erased.append(cluster.batches[-1])
             leader = cluster.led.get(partition.index, cluster.leader)
             error = cluster.produce_error or (0 if node == leader else 6)
             error = error or (10 if partition.index in cluster.refused else 0)
             if not error:
-                cluster.values.append((node, struct.unpack_from(">q", record.value)[0]))
+                cluster.values.append((node, struct.unpack_from(">q", record.value or record.key)[0]))
             results.append(
                 {
                     "index": partition.index,

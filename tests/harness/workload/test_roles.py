@@ -103,6 +103,28 @@ def test_producer_epochs_are_raised_after_so_many_batches_and_after_what_was_not
     sound(rows(plan.output))
 
 
+def test_who_leaves_writes_last_what_has_no_value_and_another_comes(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("joint-producer", topics={"t": 1}, rate_per_s=100, raises=2, leaves=True)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(mini.batches) > 7)
+        assert workload.stop() == 0
+    assert mini.batches[:7] == [
+        *((7_000, 0, 0), (7_000, 0, 1), (7_000, 1, 0)),
+        *((7_001, 0, 0), (7_001, 0, 1), (7_001, 1, 0), (7_002, 0, 0)),
+    ]
+    assert mini.erased == [one for one in mini.batches if one[1]]
+    assert {row["type"] for row in done(sound(rows(plan.output)))} == {"ok"}
+
+
+def test_only_who_has_a_producer_id_can_leave(spec: Any) -> None:
+    plan = spec("joint-producer", topics={"t": 1}, leaves=True)
+    with pytest.raises(WorkloadError, match=r"params\.leaves"), launch(plan) as workload:
+        workload.wait_ready(READY_S)
+
+
 def test_leaders_of_a_topic_that_was_made_again_are_followed(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:
