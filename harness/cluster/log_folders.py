@@ -141,9 +141,9 @@ def _read(folder: Path) -> dict[str, Any]:
                 _check_snapshot(snapshots.pop(0), reading)
             _note(segment, header, until, reading)
             size_bytes = position + header.size_bytes
-            batches.append(
-                _Batch(position, header.base_offset, header.last_offset, header.max_timestamp)
-            )
+            # What compaction has emptied tells of no record, and nobody looks for its time.
+            latest_ms = header.max_timestamp if header.record_count else -1
+            batches.append(_Batch(position, header.base_offset, header.last_offset, latest_ms))
         newest_ms = max((batch.max_timestamp_ms for batch in batches), default=-1)
         at = {"base_offset": _offset_of(segment), "bytes": size_bytes, "newest_ms": newest_ms}
         kept.append(at)

@@ -7,8 +7,8 @@ never see what is lost later. Of two other topics the oldest records are deleted
 what was deleted must not come back with a broker that was away, nor, of the one without replicas,
 with one that was stopped in order. A third is compacted as soon as there is anything to compact:
 each record has a key of its own, so that all have to stay, whenever the compaction is cut off, and
-those too that have no value: nobody may have read them yet. In a fourth those may go after a moment:
-of its producers, who come and go, the last batch stays, empty.
+those too that have no value: nobody may have read them yet. In a fourth those may go after a
+moment: of its producers, who come and go, the last batch stays, empty.
 """
 
 from __future__ import annotations

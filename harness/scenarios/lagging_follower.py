@@ -120,8 +120,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
 LAGGING_FOLLOWER = Scenario(
     name="lagging-follower",
     conjecture=(
-        "When a leader dies, or is replaced, while one in-sync follower lags another, whoever leads "
-        "next has every record that was acknowledged with acks=all, and after truncation all "
+        "When a leader dies, or is replaced, while one in-sync follower lags another, whoever "
+        "leads next has every record that was acknowledged with acks=all, and after truncation all "
         "replicas agree; who leads again believes nothing that its followers reported before."
     ),
     planes=(Planes.SINGLE, Planes.DUAL),

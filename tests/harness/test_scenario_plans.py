@@ -416,6 +416,17 @@ def test_records_are_deleted_where_brokers_come_and_go() -> None:
     assert replicas == [{3}, {1}]
 
 
+def test_nothing_stays_of_what_producers_wrote_last_but_their_names() -> None:
+    scenario = SCENARIOS["broker-restart"]
+    (leaving,) = [r for r in scenario.workloads(STAGE) if r.params.get("leaves")]
+    (topic,) = [t for t in scenario.topics(STAGE) if t.name in leaving.params["topics"]]
+    assert topic.configs["cleanup.policy"] == "compact"
+    assert int(topic.configs["delete.retention.ms"]) < 1000  # from one compaction to the next
+    # A segment is full of those who have left when it is compacted.
+    assert leaving.params["raises"] + 1 < 10 * int(topic.configs["segment.ms"]) / 1000
+    assert {len(replicas) for replicas in topic.assignment.values()} == {3}
+
+
 def test_who_leads_unheard_is_sent_acks_all_alone() -> None:
     scenario = SCENARIOS["double-failover"]
     roles = [r for r in scenario.workloads(STAGE) if "acks" in r.params]

@@ -383,6 +383,20 @@ def test_what_compaction_leaves_of_a_producer_is_enough(overridden: Log) -> None
     assert known[7]["last_sequence"] == 2
 
 
+def test_what_compaction_has_emptied_tells_of_no_time(tmp_path: Path) -> None:
+    settings = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.0}
+    log = open_log(tmp_path, segment_bytes=400, **settings)
+    of = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    log.append_as_leader(keyed((b"k", b"%030d" % 0), timestamp_ms=NOW_MS + 50, **of), 0)
+    for number in range(40):
+        log.append_as_leader(keyed((b"k", b"%030d" % number)), 0)
+    assert log.clean(log.log_end_offset)
+    assert _closed(log) == set()
+    found = read_folder(log.dir)
+    assert [one["producer_id"] for one in found["producers"]] == [7]
+    assert max(one["newest_ms"] for one in found["kept"]) == NOW_MS
+
+
 def test_a_producer_whose_last_batch_compaction_took_is_forgotten(
     overridden: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -349,7 +349,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
             error = cluster.produce_error or (0 if node == leader else 6)
             error = error or (10 if partition.index in cluster.refused else 0)
             if not error:
-                cluster.values.append((node, struct.unpack_from(">q", record.value or record.key)[0]))
+                told_by = record.value or record.key
+                cluster.values.append((node, struct.unpack_from(">q", told_by)[0]))
             results.append(
                 {
                     "index": partition.index,
