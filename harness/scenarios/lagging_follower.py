@@ -47,8 +47,8 @@ ROUND_MS = 7500
 AWAY_MS = SESSION_TIMEOUT_MS + 2500
 """From the beginning of a round until the leader may come back, which others have succeeded."""
 AGAIN = "led-again"
-AGAIN_MS = 4500
-"""Four elections, two followers that are stopped, and logs that are cut in between."""
+AGAIN_MS = 1500
+"""What comes next waits for so long when it is over."""
 AHEAD = 250
 """By so many records the laggard's log is shorter: more than it takes while it leads."""
 AHEAD_PER_S = 480.0
