@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from faults import build, staged
+from faults.observing import log_end
 from faults.protocol import FaultFailed
 from tests.faults.situations import elect
 
@@ -76,12 +77,40 @@ def test_who_is_stopped_leads_before_it_and_after_it(ctx: Any, entry: Any, logs:
     ctx.cluster.elect_preferred = elect_preferred
     fault = play(ctx, entry, logs)
     assert leaders == [(BEHIND, {BEHIND}), (FIRST, {AHEAD}), (AHEAD, {AHEAD})]
-    assert [call for call in ctx.cluster.calls if call[0] in ("pause", "resume")] == [
+    # Nobody is stopped for longer than it takes: its session goes on.
+    assert [call[:2] for call in ctx.cluster.calls if call[0] in ("pause", "resume")] == [
         *(("pause", BEHIND), ("resume", BEHIND), ("pause", AHEAD), ("resume", AHEAD)),
+    ]
+    assert [call[0] for call in ctx.cluster.calls] == [
+        *("reassign", "pause", "elect_preferred", "resume"),
+        *("reassign", "pause", "elect_preferred", "reassign", "elect_preferred", "resume"),
     ]
     assert (fault.took_hold, fault.nodes) == (True, [FIRST, BEHIND, AHEAD])
     assert fault.detail["ends"] == {"reported": 30, "begun": 12, "leader": 12, "lacking": 8}
-    assert {call[0] for call in ctx.cluster.calls}.isdisjoint({"kill", "stop"})
+
+
+def test_who_leads_again_is_asked_by_the_other_before_it_is_succeeded(
+    ctx: Any, entry: Any, logs: Any
+) -> None:
+    """Nothing is acknowledged, by whomever, before that."""
+    sleep, elected = ctx.sleep, ctx.cluster.elect_preferred
+    slept, then = 0, -1
+
+    def look(seconds: float) -> None:
+        nonlocal slept
+        sleep(seconds)
+        slept += leads(ctx) == FIRST and ctx.cluster.paused == {AHEAD}
+        if slept == 3:
+            logs(BEHIND, "t-0", 12)
+
+    def elect_preferred(partitions: Any) -> None:
+        nonlocal then
+        elected(partitions)
+        then = log_end(ctx, BEHIND, "t", 0)
+
+    ctx.sleep, ctx.cluster.elect_preferred = look, elect_preferred
+    play(ctx, entry, logs, again={FIRST: 8})
+    assert then == 12
 
 
 def test_the_controller_leads_first(ctx: Any, entry: Any, logs: Any) -> None:
