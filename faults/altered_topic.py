@@ -22,7 +22,8 @@ def settings_of(params: Params, parameter: str) -> dict[str, str]:
 
 
 class AlterTopic(BaseFault):
-    """Parameters: topic; configs: all that it has from then on, each as ``name=value``.
+    """Parameters: topic; configs: all that it has from then on, each as ``name=value``; or cleared:
+    it has none of its own any more, and goes by the brokers' defaults.
 
     Took hold: the request was answered. Nothing to heal.
     """
@@ -33,12 +34,14 @@ class AlterTopic(BaseFault):
         super().__init__(entry)
         params = Params(entry)
         self.topic = params.text("topic")
-        self.configs = settings_of(params, "configs")
+        cleared = params.flag("cleared", False)
+        self.configs = {} if cleared else settings_of(params, "configs")
         params.done()
 
     def apply(self, ctx: Context) -> None:
         if not ctx.view.partitions(self.topic):
             raise FaultFailed(f"there is no topic {self.topic}")
-        ctx.admin.alter_topic_configs(self.topic, self.configs)
+        # Said beforehand: what is answered by nobody may have been done all the same.
         self.detail |= {"topic": self.topic, "configs": self.configs}
+        ctx.admin.alter_topic_configs(self.topic, self.configs)
         self.took_hold = True

@@ -43,8 +43,10 @@ Lawful, and similar: what changed while it was asked about has no truth. Without
 broker may name another controller: none but the quorum's voters has the office. A leader may
 remember producers of whose records none is left, and the time of a record that was deleted; it
 finds none where retention took all, and by its time alone one that a client has dated (Kafka 3.6
-and 3.7 tell the end of its batch). Nothing is appended to these topics any more, so that sequences
-stand still; a size that retention changed meanwhile has no truth.
+and 3.7 tell the end of its batch). Old versions of a request say LEADER_NOT_AVAILABLE for the
+OFFSET_NOT_AVAILABLE of newer ones, which they do not know (KIP-207). Nothing is appended to these
+topics any more, so that sequences stand still; a size that retention changed meanwhile has no
+truth.
 """
 
 from __future__ import annotations

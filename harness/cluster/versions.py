@@ -63,6 +63,8 @@ _KEYS: Final = (
     *("group_id", "key", "api_key", "resource_name", "member_id", "log_dir"),
 )
 """Fields by which the entries of a list are told apart, the first that there is."""
+_OLDER_WORDS: Final = frozenset({("offset_not_available", "leader_not_available")})
+"""What a newer version says, and older ones in its place, which do not know it (KIP-207)."""
 _FAILED: Final = (WireClientError, WireError, OSError)
 Said = dict[str, tuple[str, str]]
 """Where in an answer (with the names of entries) -> where in its schema, and what is said."""
@@ -413,7 +415,8 @@ def _differences(newest: _Answer, other: _Answer) -> Iterator[str]:
     for place in sorted(newest.said.keys() | other.said.keys()):
         where, new = newest.said.get(place, ("", None))
         where_other, old = other.said.get(place, ("", None))
-        if (where or where_other) in both and new != old:
+        differs = new != old and (new, old) not in _OLDER_WORDS
+        if (where or where_other) in both and differs:
             yield f"{place}: {old}, and in the newest {new}"
 
 

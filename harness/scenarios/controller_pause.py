@@ -9,6 +9,10 @@ a living session and a decision to be written). Meanwhile a successor is elected
 that the old one still does may count. Producers with acks=all, a consumer and metadata readers see
 what clients see.
 
+Then a topic is deleted, and ``/controller`` removed several times, so that somebody is in office
+again who was before: it goes by what ZooKeeper has now, not by what it knew. The last of them is
+asked to give a topic more partitions that was there before it: it must have looked at all of them.
+
 In the end an operator removes ``/controller`` once more, and nothing else happens: who was elected
 by its being removed must have looked at it since, or it never hears that it is succeeded.
 """
@@ -48,6 +52,13 @@ OUST_HOLD_MS = 2500
 OUST_STEP_MS = 4000
 REMOVED_MS = 1500
 """Who is back has heard by then who is in office."""
+OFFICES = 3
+"""So many more are in office after the topic is gone: of three brokers one is very likely to have
+been it before."""
+END_MS = (OFFICES + 3) * REMOVED_MS
+"""All that comes after the last turn."""
+GROWN = "grown"
+GROWN_PARTITIONS, GROWN_BY = 2, 1
 QUIESCE_S = 40.0
 """A controller that loses its session in Apache Kafka drops what it was asked, unanswered: a leader
 that had asked it for a larger in-sync set asks again when its request has timed out, in 30 s."""
@@ -57,7 +68,10 @@ JITTER_MS = 300
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     configs = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
-    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=configs)]
+    return [
+        Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=configs),
+        Topic(name=GROWN, assignment=spread(GROWN_PARTITIONS, stage.nodes, 3)),
+    ]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
@@ -72,22 +86,32 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     at_ms = FIRST_MS
     for way in itertools.cycle(ways):
         step_ms = OUST_STEP_MS if way == "oust" else STEP_MS
-        if len(entries) >= len(ways) and at_ms + step_ms > int(profile.chaos_s * 1000):
+        if len(entries) >= len(ways) and at_ms + step_ms + END_MS > int(profile.chaos_s * 1000):
             break
         entries.append(_entry(way, len(entries), at_ms + rng.randint(0, JITTER_MS)))
         at_ms += step_ms
     begins_ms = [entry.at_ms for entry in entries]
     entries = rested(entries, rng, profile, begins_ms)
     last = entries[-1]
-    removed = Entry(
-        id="removed",
-        fault="remove-controller",
-        at_ms=last.at_ms + last.duration_ms + REMOVED_MS,
-        duration_ms=0,
-        params={},
-        after=last.id,
-    )
-    return Plan.of(rng.getrandbits(31), [*entries, removed])
+    over_ms = last.at_ms + last.duration_ms
+    steps: list[tuple[str, str, dict[str, object]]] = [
+        ("deleted", "delete-topic", {"partitions": 3, "replicas": 3}),
+        *((f"again-{turn}", "remove-controller", {}) for turn in range(OFFICES)),
+        (GROWN, "grow-topic", {"topic": GROWN, "partitions": GROWN_BY}),
+        ("removed", "remove-controller", {}),
+    ]
+    for turn, (entry_id, fault, params) in enumerate(steps, 1):
+        entries.append(
+            Entry(
+                id=entry_id,
+                fault=fault,
+                at_ms=over_ms + turn * REMOVED_MS,
+                duration_ms=0,
+                params=params,
+                after=entries[-1].id,
+            )
+        )
+    return Plan.of(rng.getrandbits(31), entries)
 
 
 def _entry(way: str, turn: int, at_ms: int) -> Entry:

@@ -60,6 +60,8 @@ HARMLESS = "log.segment.delete.delay.ms"
 RESET, SIZED, TIMED = "reset", "sized", "timed"
 FOLLOWED = "followed"
 """Of this one, too, the settings are changed."""
+CLEARED = "cleared"
+"""This one has none in the end."""
 FEW_BYTES = {**SHORT_SEGMENTS, "retention.bytes": "8192"}
 FEW_SECONDS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "retention.ms": "5000"}
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -70,7 +72,10 @@ def _topics(stage: Stage) -> Sequence[Topic]:
         Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
         *(
             Topic(name=name, assignment=spread(len(stage.nodes), stage.nodes, 1), configs=configs)
-            for name, configs in ((RESET, {}), (SIZED, FEW_BYTES), (TIMED, FEW_SECONDS))
+            for name, configs in (
+                *((RESET, {}), (CLEARED, {})),
+                *((SIZED, FEW_BYTES), (TIMED, FEW_SECONDS)),
+            )
         ),
         Topic(name=FOLLOWED, assignment=spread(len(stage.nodes), stage.nodes, 3)),
     ]
@@ -83,9 +88,9 @@ def _workloads(stage: Stage) -> Sequence[Role]:
             role="producer",
             process="producer-alone",
             params={
-                "topics": dict.fromkeys((RESET, SIZED, TIMED), len(stage.nodes)),
+                "topics": dict.fromkeys((RESET, CLEARED, SIZED, TIMED), len(stage.nodes)),
                 "acks": 1,
-                "rate_per_s": 90.0,
+                "rate_per_s": 120.0,
                 "first_value": 3_000_000_000,
             },
         ),
@@ -106,6 +111,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     back_ms = 300 + SESSION_TIMEOUT_MS + 800 + BACK_MS
     entries = [
         _altered("set", 50, "message.timestamp.type=CreateTime"),  # nobody has heard of any yet
+        _altered("dated", 150, *texts(LOG_APPEND_TIME), topic=CLEARED),
         replace(_altered("reset", back_ms, *texts(LOG_APPEND_TIME)), after="away-0"),
         replace(
             _altered(FOLLOWED, back_ms + 100, *texts(LOG_APPEND_TIME), topic=FOLLOWED),
@@ -127,6 +133,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             after="led-anew",
             params={"config": HARMLESS, "values": ["60001", "60002"]},
         ),
+        replace(_altered(CLEARED, back_ms + 900, topic=CLEARED), after="defaults"),
     ]
     for turn in rounds(profile, ROUND_MS):
         at_ms = turn * ROUND_MS + 300
@@ -177,7 +184,7 @@ def _altered(name: str, at_ms: int, *configs: str, topic: str = RESET) -> Entry:
         fault="alter-topic",
         at_ms=at_ms,
         duration_ms=100,
-        params={"topic": topic, "configs": list(configs)},
+        params={"topic": topic, **({"configs": list(configs)} if configs else {"cleared": True})},
     )
 
 

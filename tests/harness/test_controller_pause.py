@@ -26,12 +26,20 @@ def test_every_way_and_one_at_a_time(profile: Profile, seed: int) -> None:
         ("depose-controller", "cut"),
         ("oust-controller", None),
         ("remove-controller", None),
+        ("delete-topic", None),
+        ("grow-topic", None),
     }
-    *turns, removed = plan.entries
+    *turns, deleted, again, _, last_again, grown, removed = plan.entries
     over_ms = turns[-1].at_ms + turns[-1].duration_ms
     assert len(turns) == 3 or over_ms <= profile.chaos_s * 1000 + REST_MS
+    # Who was in office before the topic went may be so again, and whoever is then grows one.
+    assert [e.fault for e in (deleted, again, grown)] == [
+        *("delete-topic", "remove-controller", "grow-topic")
+    ]
     # The one before it puts somebody into office by what it is removed by.
-    assert (removed.fault, removed.after) == ("remove-controller", turns[-1].id)
+    assert (last_again.fault, removed.fault) == ("remove-controller", "remove-controller")
+    for before, after in pairwise([turns[-1], *plan.entries[len(turns) :]]):
+        assert after.after == before.id
     for before, after in pairwise(plan.entries):
         # The old one is back, and a quorum of three whole, before the next is taken away.
         assert after.at_ms - (before.at_ms + before.duration_ms) >= 1000
@@ -53,8 +61,8 @@ def test_where_there_is_no_zookeeper_nobody_can_remove_its_znode(sut: str) -> No
     plan = SCENARIO.plan(random.Random(1), PROFILES["smoke"])
     offered = get(sut).capabilities | {Capability.LINKS, Capability.PAUSE}
     kept, skipped = plan.for_capabilities(offered)
-    assert len(kept.entries) + len(skipped) == 4
+    assert len(kept.entries) + len(skipped) == 9
     reasons = [(entry.fault, reason) for entry, reason in skipped]
-    removals = ("oust-controller", "remove-controller")
+    removals = ("oust-controller", *["remove-controller"] * 4)
     wanted = [(name, "needs zookeeper") for name in removals] if sut == "kafka-kraft" else []
     assert reasons == wanted

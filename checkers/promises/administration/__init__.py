@@ -22,15 +22,18 @@ no fault names; the fourth where there was no fault at all:
 - ``never-told``: who asks a broker for the cluster is told less than all brokers and who the
   controller is, or nothing, `SOON_NS` after all of them had registered and one was in office, and
   all that time (KafkaController.onBrokerStartup sends everybody UpdateMetadata at once);
-- ``never-made``: `SOON_NS` after a topic was made a partition of it has no state, so no leader,
-  although a broker of its replicas is there to lead it (KafkaController.onNewPartitionCreation);
+- ``never-made``: `SOON_NS` after a topic was made, or was given it, a partition of it has no state,
+  so no leader, although a broker of its replicas is there to lead it
+  (KafkaController.onNewPartitionCreation, processPartitionModifications);
 - ``impossible-done``, ``refused-otherwise``, ``never-refused``, ``answered-out-of-turn``: of what
-  cannot be done (`impossible`), whatever goes on;
+  cannot be done (`impossible`), whatever goes on; the second also of what is refused with an error
+  that answers other requests alone (`misnamed`);
 - ``made-and-denied``: who said that it had made a topic, and ran and was registered ever since,
   says of it that there is none, to who is the first to delete it or gives it more partitions. It
   waits with the first answer until it knows the topic itself (DelayedCreatePartitions);
 - ``made-out-of-turn``: a partition that a topic was given has no leader yet, though the controller
   has made a topic that was written later (`in_turn`);
+- ``answer-withheld``: it answers only long after what it was asked for was there (`withheld`);
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``, ``election-denied``: what is answered is what
@@ -52,7 +55,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.faults import ASKING, faults_within
+from checkers.facts.faults import ASKING, FLOOD, faults_within
 from checkers.facts.office import elections, in_order, written
 from checkers.facts.registrations import absences
 from checkers.facts.timeline import FOREVER
@@ -63,6 +66,8 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.administration.answered import KEPT, answered
 from checkers.promises.administration.impossible import REFUSED, impossible, mixes
 from checkers.promises.administration.in_turn import MADE_IN_TURN, in_turn
+from checkers.promises.administration.misnamed import misnamed
+from checkers.promises.administration.withheld import AWAITED, withheld
 from checkers.promises.refusals.failures import AUTHORIZER
 
 if TYPE_CHECKING:
@@ -118,6 +123,12 @@ class _Trial:
         return max((row["t"] for rows in (*told, self.rows) for row in rows), default=0)
 
     @cached_property
+    def sound(self) -> list[Row]:
+        """What an operator asked for that can be done."""
+        asked = rows_of(self.history, "admin_request", self.key)
+        return [row for row in asked if row["wanted"] is None]
+
+    @cached_property
     def _away(self) -> list[tuple[int, int, int]]:
         """(node, from, to), ns: when a broker was being ended, did not run, or was unregistered."""
         spans: list[tuple[int, int, int]] = []
@@ -133,13 +144,28 @@ class _Trial:
                 spans += [(node, one.from_t, one.to_t or FOREVER) for one in gone]
         return spans
 
-    def is_spared(self, from_t: int, to_t: int, node: int | None = None) -> bool:
+    def is_spared(
+        self, from_t: int, to_t: int, node: int | None = None, *, orders: bool = False
+    ) -> bool:
         """Whether no fault that may concern the broker (None: any) was in place in that span (ns),
-        but such as only ask."""
+        but such as only ask, and (``orders``) `_ORDERS`."""
+        sparing = {*ASKING, *(_ORDERS if orders else ())}
         return not any(
-            (node is None or fault.concerns(node)) and fault.name not in ASKING
+            (node is None or fault.concerns(node)) and fault.name not in sparing
             for fault in faults_within(self.history, self.key, from_t, to_t)
         )
+
+    def hears(self, node: int, from_t: int, to_t: int, *, flooded: bool) -> bool:
+        """Whether nothing kept a broker from hearing of orders, from `BEFORE_NS` before on: it ran,
+        and no fault was in place but such as only order something, and (``flooded``) floods."""
+        begun_t = from_t - BEFORE_NS
+        disturbed = any(
+            fault.concerns(node)
+            and fault.name not in (*ASKING, *_ORDERS)
+            and not (flooded and fault.name.startswith(FLOOD))
+            for fault in faults_within(self.history, self.key, begun_t, to_t)
+        )
+        return not disturbed and self.are_there(begun_t, to_t, node)
 
     def are_there(self, from_t: int, to_t: int, node: int | None = None) -> bool:
         """Whether the broker (None: every broker) ran all the time, and was registered."""
@@ -178,8 +204,8 @@ def check(history: History) -> Outcome:
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
             *(*_vacancies(trial), *_untold(trial, outcome), *_unmade(trial, outcome)),
             *answered(history, key, rows, outcome, trial.are_there),
-            *_denials(trial, outcome),
-            *(*_forgotten(trial), *_in_turn(trial, outcome)),
+            *(*_denials(trial, outcome), *misnamed(key, trial.sound)),
+            *(*_forgotten(trial), *_in_turn(trial, outcome), *_withheld(trial, outcome)),
         ):
             outcome.add(finding)
     return outcome
@@ -221,17 +247,19 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
 def _in_turn(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     dying = {row["topic"] for row in rows_of(trial.history, "topic_deletion", trial.key)}
 
-    def is_fit(node: int, from_t: int, to_t: int) -> bool:
-        disturbed = any(
-            fault.concerns(node)
-            and fault.name not in (*ASKING, *_ORDERS)
-            and not fault.name.startswith("flood")
-            for fault in faults_within(trial.history, trial.key, from_t - BEFORE_NS, to_t)
-        )
-        return not disturbed and trial.are_there(from_t - BEFORE_NS, to_t, node)
-
+    is_fit = partial(trial.hears, flooded=True)
     saw = partial(outcome.saw, *trial.key, MADE_IN_TURN)
     yield from in_turn(trial.key, trial.rows, dying, is_fit, saw)
+
+
+def _withheld(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    def is_fit(node: int, from_t: int, to_t: int) -> bool:
+        ruled = trial.in_office(from_t - TAKEN_NS, to_t) == node
+        return ruled and trial.hears(node, from_t, to_t, flooded=False)
+
+    dying = rows_of(trial.history, "topic_deletion", trial.key)
+    saw = partial(outcome.saw, *trial.key, AWAITED)
+    yield from withheld(trial.key, trial.sound, trial.rows, dying, is_fit, saw)
 
 
 def _denials(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
@@ -370,9 +398,7 @@ def _unmade(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     stated = {(r["topic"], r["partition"]) for r in trial.rows if r["what"] == "state"}
     dying = {row["topic"] for row in rows_of(trial.history, "topic_deletion", trial.key)}
     told: set[str] = set()
-    for row in trial.rows:
-        if (row["what"], row["step"]) != ("topic", "created") or row["partition"] is None:
-            continue
+    for row in _given(trial.rows):
         outcome.saw(*trial.key, MADE)
         topic, due_t = row["topic"], row["t"] + SOON_NS
         known = (topic, row["partition"]) in stated or topic in dying or topic in told
@@ -380,19 +406,35 @@ def _unmade(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             continue
         from_t = row["t"] - BEFORE_NS
         span = row["t"], due_t
-        calm = trial.is_spared(*span) and trial.are_there(*span)
+        calm = trial.is_spared(*span, orders=True) and trial.are_there(*span)
         if not calm or trial.in_office(*span) is None:
             outcome.unjudged(trial.key[0], "a partition without a state, in unrest")
             continue
         told.add(topic)
         yield Finding(
             "never-made",
-            f"topic {topic} was made with replicas {list(row['replicas'])} of partition "
-            f"{row['partition']}, and {SOON_NS / 1e9:.0f} s later it had no state, though the "
-            "controller was in office, and all brokers ran",
+            f"topic {topic} was {'made' if row['step'] == 'created' else 'grown'} with replicas "
+            f"{list(row['replicas'])} of partition {row['partition']}, and {SOON_NS / 1e9:.0f} s "
+            "later it had no state, though the controller was in office, and all brokers ran",
             *trial.key,
             (Pick("zk_write", {"what": "controller"}, from_t=from_t, rows=1), written(row)),
         )
+
+
+def _given(log: Sequence[Row]) -> Iterator[Row]:
+    """The first write of each partition in the life of its topic, which began in this log."""
+    known: dict[str, set[int]] = {}
+    for row in log:
+        topic, partition = row["topic"], row["partition"]
+        if row["what"] != "topic":
+            continue
+        if row["step"] == "removed":
+            known.pop(topic, None)
+        elif partition is not None and (row["step"] == "created" or topic in known):
+            of = known.setdefault(topic, set())
+            if partition not in of:
+                yield row
+            of.add(partition)
 
 
 PROMISE: Final = Promise(
@@ -412,28 +454,33 @@ PROMISE: Final = Promise(
         "made-and-denied": "Who has made a topic knows it until it is deleted.",
         "election-denied": "Who asks for the preferred leader is not told that it leads when it "
         "does not.",
+        "answer-withheld": "Who asks for what is done then is told so at once.",
         "ruler-denies": "Who is controller does not answer that it is none.",
         "never-elected": "Where brokers live, one of them is controller.",
         "never-told": "Every broker knows all brokers, and who is controller.",
-        "never-made": "A partition of a topic that is made gets a leader.",
+        "never-made": "A partition of a topic that is made, or grows, gets a leader.",
     },
     evidence={
         ANSWERED: "by what was asked for, each try",
         REFUSED: "and were refused, by any broker",
         KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
+        AWAITED: "by ZooKeeper's log, of controllers that nothing disturbed",
         MADE_IN_TURN: "by the order of ZooKeeper's own log",
-        MADE: "by ZooKeeper's log",
+        MADE: "by ZooKeeper's log, or that were given more of them",
     },
     blind=(
         "of what cannot be done: answers that send elsewhere, or say to try again",
-        "refusals, and lost answers, beside a fault, or an election of a controller",
+        "refusals, and lost or late answers, beside a fault, or an election of a controller",
         "elections that were refused, and came about, of partitions that were moved, and where "
         "controllers give leaderships back by themselves",
         "errors that a controller may give in that moment, above all those that say: try again",
         "without ZooKeeper: all of it",
     ),
     timed=frozenset(
-        {"request-unanswered", "never-refused", "never-elected", "never-told", "never-made"}
+        {
+            *("request-unanswered", "answer-withheld", "never-refused"),
+            *("never-elected", "never-told", "never-made"),
+        }
     ),
     check=check,
 )

@@ -484,6 +484,7 @@ PROMISE: Final = Promise(
     blind=(
         "the election of a broker that was dead, but in sync",
         "brokers' dynamic configurations: unclean elections allowed for a whole broker",
+        "unclean elections that are allowed, or asked for, once nobody in sync lives: nobody does",
         "two brokers that serve fetches in one leader epoch, or one after its time: consumers are "
         "not told who served them, nor in which epoch; and a leader that has not heard of its "
         "successor may serve what is committed",

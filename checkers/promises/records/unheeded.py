@@ -1,16 +1,17 @@
 """Leaders that go by settings of before, for `checkers.promises.records`.
 
-A topic is given ``message.timestamp.type=LogAppendTime`` while it is written to (faults
-``alter-topic``, ``unseen-settings``). Every broker hears of that: by a notification that it
-watches, or, when its ZooKeeper session ended meanwhile, because it looks for what it missed with
-the next one (ZkNodeChangeNotificationListener). So once all is calm every leader dates what it
-appends, and its answers say when that was (KIP-32).
+A topic is given ``message.timestamp.type=LogAppendTime`` while it is written to, or that is taken
+from it (faults ``alter-topic``, ``unseen-settings``). Every broker hears of that: by a notification
+that it watches, or, when its ZooKeeper session ended meanwhile, because it looks for what it missed
+with the next one (ZkNodeChangeNotificationListener). So once all is calm every leader dates what it
+appends, and its answers say when that was (KIP-32), or none does: a setting that a topic has no
+more is the broker's default again (LogConfig.fromProps).
 
-- ``setting-unheeded``: an answer to what was sent then says nothing of it.
+- ``setting-unheeded``: an answer to what was sent then says nothing of it, or does, and should not.
 
 Lawful, and looks similar: what was sent before; acks=0, which nobody answers; a setting that was
-altered once more; a topic that was deleted; a black box, of which nobody knows what it makes of
-configurations.
+altered once more, or may have been, as nobody answered; a topic that was deleted; a black box, of
+which nobody knows what it makes of configurations.
 """
 
 from __future__ import annotations
@@ -31,45 +32,50 @@ if TYPE_CHECKING:
 RULE: Final = "setting-unheeded"
 HEEDED: Final = "acknowledged records of topics whose settings were changed"
 ALTERED: Final = ("alter-topic", "unseen-settings")
+_FAILED: Final = "failed"
 _SETTING: Final = "message.timestamp.type"
-_BY_BROKER: Final = "LogAppendTime"
+_DEFAULT: Final = "log.message.timestamp.type"
+_BY_SENDER, _BY_BROKER = "CreateTime", "LogAppendTime"
 
 
 def judge_unheeded(history: History, outcome: Outcome) -> None:
     owed = _owed(history)
     if not owed:
         return
-    table = history.table(owed, "arm string, trial int, topic string, owed_t bigint, id string")
+    kinds = "arm string, trial int, topic string, owed_t bigint, id string, dates int"
+    table = history.table(owed, kinds)
     acked = history.frame("produce").where("type = 'ok' and acks != 0 and offset >= 0")
     late = acked.join(F.broadcast(table), ["arm", "trial", "topic"]).where("invoke_t > owed_t")
-    missing = F.coalesce("log_append_time_ms", F.lit(-1)) < 0
-    sums = late.groupBy(*TP, "id").agg(
+    wrong = (F.coalesce("log_append_time_ms", F.lit(-1)) >= 0) != (F.col("dates") == 1)
+    sums = late.groupBy(*TP, "id", "dates").agg(
         F.count("*").alias("n"),
-        F.count(F.when(missing, 1)).alias("missing"),
-        F.min_by("value", F.when(missing, F.col("t"))).alias("value"),
+        F.count(F.when(wrong, 1)).alias("wrong"),
+        F.min_by("value", F.when(wrong, F.col("t"))).alias("value"),
     )
     for row in sums.orderBy(*TP).toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], HEEDED, row["n"])
-        if row["missing"]:
-            outcome.add(_finding(row), row["missing"])
+        if row["wrong"]:
+            outcome.add(_finding(row), row["wrong"])
 
 
 def _owed(history: History) -> list[dict[str, Any]]:
-    """By topic that was given `_BY_BROKER` last: from when on (ns) all go by it, and the fault."""
+    """By topic that was altered: from when on (ns) all go by that, the fault, and whether brokers
+    date what they append then."""
     boxes, quiet = set(black_boxes(history)), calm(history)
     gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
     last: dict[tuple[str, int, str], dict[str, Any]] = {}
     for row in history.rows("fault"):
-        if row["fault"] in ALTERED and row["phase"] == "injected":
-            last[row["arm"], row["trial"], details(row)["topic"]] = row
+        if row["fault"] in ALTERED and row["phase"] in ("injected", _FAILED):
+            last[row["arm"], row["trial"], details(row).get("topic", "")] = row
     found = []
     for (arm, trial, topic), row in last.items():
-        dates = details(row)["configs"].get(_SETTING) == _BY_BROKER
-        if not dates or arm in boxes or (arm, trial, topic) in gone:
+        if arm in boxes or (arm, trial, topic) in gone or row["phase"] == _FAILED:
             continue
+        default = history.run.brokers.get(_DEFAULT, _BY_SENDER)
+        dates = details(row)["configs"].get(_SETTING, default) == _BY_BROKER
         then = quiet.get((arm, trial))
         if then is not None:
-            at = {"arm": arm, "trial": trial, "topic": topic, "id": row["id"]}
+            at = {"arm": arm, "trial": trial, "topic": topic, "id": row["id"], "dates": int(dates)}
             found.append({**at, "owed_t": then.owed_from(row["t"])})
     return found
 
@@ -78,9 +84,9 @@ def _finding(row: dict[str, Any]) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     return Finding(
         RULE,
-        f"{row['missing']} of {row['n']} acknowledgements of {row['topic']}-{row['partition']} say "
-        "nothing of when the record was appended, though all was calm since its topic had been "
-        "given LogAppendTime",
+        f"{row['wrong']} of {row['n']} acknowledgements of {row['topic']}-{row['partition']} say "
+        f"{'nothing of ' if row['dates'] else ''}when the record was appended, though all was calm "
+        f"since its topic had been {'given' if row['dates'] else 'left without'} {_BY_BROKER}",
         row["arm"],
         row["trial"],
         (

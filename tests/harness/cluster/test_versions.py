@@ -19,6 +19,7 @@ ALL = Question(
     about="all topics",
     forms=[Form(12, {"topics": None}), Form(5, {"topics": None}), Form(0, {"topics": []})],
 )
+ENDS = {"replica_id": -1, "isolation_level": 0, "topics": []}
 POSITIONS = Question(
     api=ApiKey.OFFSET_FETCH,
     about="positions of g",
@@ -150,6 +151,26 @@ def test_positions_of_all_and_of_each(
 
     (says,) = (says for says, _ in told(monkeypatch, POSITIONS, answers).values())
     assert (says == SAME) == same
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "same"),
+    [(78, 5, True), (78, 78, True), (5, 78, False), (78, 6, False), (6, 5, False)],
+)
+def test_an_error_that_older_versions_do_not_know(
+    monkeypatch: pytest.MonkeyPatch, new: int, old: int, same: bool
+) -> None:
+    """OFFSET_NOT_AVAILABLE came with version 5; before, it is LEADER_NOT_AVAILABLE (KIP-207)."""
+    ends = Question(api=ApiKey.LIST_OFFSETS, about="ends", forms=[Form(7, ENDS), Form(4, ENDS)])
+
+    def answers(version: int) -> Any:
+        row = {"partition_index": 0, "error_code": new if version == 7 else old}
+        topics = [{"name": "t", "partitions": [row]}]
+        return build(response_class(ApiKey.LIST_OFFSETS, version), topics=topics)
+
+    says, known = told(monkeypatch, ends, answers)["version 4"]
+    assert known
+    assert (says == SAME) is same
 
 
 @pytest.mark.parametrize("all_live", [True, False])

@@ -15,6 +15,15 @@ REFUSED, UNANSWERED = "request-refused", "request-unanswered"
 VACANT, UNTOLD, UNMADE = "never-elected", "never-told", "never-made"
 
 
+def grown(cluster: Cluster, *, led: bool = False) -> None:
+    for partition in (0, 1):
+        at = {"topic": "t", "partition": partition, "zxid": 900}
+        cluster.wrote(30_000, "topic", "set", replicas=[1, 3], **at)
+    if led:
+        state = {"leader": 1, "leader_epoch": 0, "isr": [1, 3], "controller_epoch": 1}
+        cluster.wrote(30_010, "state", "created", topic="t", partition=1, **state)
+
+
 CASES: dict[str, tuple[Callable[[Cluster], object], str | None]] = {
     "done": (lambda c: c.asked(0), None),
     "refused": (lambda c: c.asked(42), REFUSED),
@@ -113,6 +122,33 @@ CASES: dict[str, tuple[Callable[[Cluster], object], str | None]] = {
     "made late": (lambda c: c.made(state_after=30_000), None),
     "never made": (lambda c: c.made(), UNMADE),
     "it was not looked at for long": (lambda c: c.made(75_000), None),
+    "made, and given more": (lambda c: (c.made(state_after=100), grown(c)), UNMADE),
+    "made, and given more by a fault": (
+        lambda c: (
+            *(c.made(state_after=100), grown(c)),
+            c.fault("grow-topic", 29_000, 61_000, [1, 2, 3]),
+        ),
+        UNMADE,
+    ),
+    "made, and given more beside a fault": (
+        lambda c: (
+            *(c.made(state_after=100), grown(c)),
+            c.fault("toxic", 29_000, 61_000, [1]),
+        ),
+        None,
+    ),
+    "made, given more, and it is led": (
+        lambda c: (c.made(state_after=100), grown(c, led=True)),
+        None,
+    ),
+    "there before anybody looked, and given more": (grown, None),
+    "made, removed, and written once more": (
+        lambda c: (
+            *(c.made(state_after=100), c.wrote(25_000, "topic", "removed", topic="t")),
+            grown(c),
+        ),
+        None,
+    ),
     "to be deleted": (
         lambda c: (c.made(), c.story.add("topic_deletion", 21_000, topic="t", step="requested")),
         None,
