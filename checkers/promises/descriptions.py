@@ -36,10 +36,15 @@ Violations:
   ended, and leads them all the while (ReplicaManager.getPartitionOrError);
 - ``versions-disagree``: a broker answers the same question otherwise in one version of a request,
   or one form of it, than in the newest one that it serves, though both can say it; or not at all
-  (Kafka's message schemas: an old client is told what a new one is);
+  (Kafka's message schemas: an old client is told what a new one is); or of many things asked for at
+  once otherwise than of each alone, or because another of them is not there;
 - ``operation-otherwise``: what an operator asked the controller for was done otherwise, or more
   than that, or was only to be validated (``validate_only``) and was done; or it is refused, though
-  sound (ConfigAdminManager, ZkAdminManager: a list grows from what holds, be that its default);
+  sound (ConfigAdminManager, ZkAdminManager: a list grows from what holds, be that its default); or
+  the controller places a topic's replicas on fewer brokers than were asked for, or unevenly, or
+  says that it made another topic than it did (AdminUtils, KIP-525); or another topic goes than that
+  of an id (KIP-516); or a client that joins, is given something, keeps a position, leaves, writes
+  or deletes is answered otherwise than it asked, in any version of these that is served;
 - ``brokers-disagree``: where nobody else knows, two brokers describe the cluster or a topic
   differently.
 
@@ -348,8 +353,9 @@ PROMISE: Final = Promise(
         "producer-id-aged": "A new producer id is of the first epoch.",
         "producer-id-twice": "A producer id is given once.",
         DENIES: "Who leads a partition does not tell an operator that it does not.",
-        "versions-disagree": "Whichever version a client speaks, it is told the same.",
-        "operation-otherwise": "What an operator asks for is done, and nothing else.",
+        "versions-disagree": "Whichever version a client speaks, whatever it asks for beside, it "
+        "is told the same.",
+        "operation-otherwise": "What is asked for is done, in whichever version, and nothing else.",
         "brokers-disagree": "All brokers describe the cluster and its topics in the same way.",
     },
     evidence={TOLD: "of nodes that ran at the final read"},
@@ -367,8 +373,12 @@ PROMISE: Final = Promise(
         "settings of brokers that were given them while they run, and those of which their file "
         "says nothing; defaults; access control lists",
         "APIs that a node does not serve",
-        "versions of requests that change something (Produce, JoinGroup); what one version alone "
-        "can say",
+        "what one version alone can say; what is told otherwise than it is, in all versions and "
+        "forms alike, and by all brokers, unless another rule has it",
+        "several things that are changed at once (members that leave together, positions of "
+        "several partitions, settings of several topics)",
+        "producers' timestamps, names and room of log directories, and the error of one that "
+        "failed beside others",
         "without ZooKeeper: settings, topics and brokers on which all brokers agree",
     ),
     check=check,

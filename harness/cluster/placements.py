@@ -4,7 +4,8 @@ Whoever makes a topic says how many partitions and replicas it is to have, and h
 the controller places them (AdminUtils.assignReplicasToBrokers). A topic with fewer replicas than
 were asked for looks like any other until a disk is lost. Topics under test are placed by hand, so
 the controller is asked for one of its own, to grow it, and to delete it by its id; ZooKeeper is
-read before and after, and what the answers say of it is held against that.
+read before and after, and what the answers say of it is held against that. While it is there,
+clients live through all versions of what changes something (`harness.cluster.client_lives`).
 
 Rows: ``described``, like those of `harness.cluster.operations` (`checkers.promises.descriptions`
 judges them).
@@ -14,18 +15,29 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from faults.protocol import Link
-from harness.cluster.ask import NoAnswer, ask, error_name, request, served
+from harness.cluster.ask import (
+    CLIENT_ID,
+    METADATA_VERSION,
+    NoAnswer,
+    ask,
+    error_name,
+    request,
+    served,
+)
+from harness.cluster.client_lives import MEMBERS, WHOLE, Elsewhere, member_lives, writer_lives
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.final_read import PROCESS
 from harness.cluster.operations import ASKED_FOR, ELSEWHERE
 from harness.cluster.state import Topic, topic_id_of, topic_uuid
 from harness.cluster.view import ZookeeperView
 from nodes.wire.apis import ApiKey
+from nodes.wire.client import Connection
 
 if TYPE_CHECKING:
     from harness.cluster.cluster import Cluster
@@ -34,9 +46,13 @@ TOPIC: Final = "placed-by-its-controller"
 _TIMEOUT_S: Final = 20.0
 _TIMEOUT_MS: Final = 15_000
 _GONE_S: Final = 8.0
+_KNOWN_S: Final = 5.0
 _LOOK_S: Final = 0.1
 _PARTITIONS, _MORE = 3, 5
 _MOST_REPLICAS: Final = 2
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
+_GROUP: Final = "lived-through"
+_FIND: Final = 1
 _SETTING: Final = ("retention.ms", "7200000")
 _WITH_WHAT_WAS_MADE: Final = 5
 """From this version on CreateTopics tells what was made (KIP-525), from 7 on its id (KIP-516)."""
@@ -47,18 +63,34 @@ Row = tuple[ApiKey, str, str, str]
 """What was asked for, by which API; what came of it, and what was to."""
 
 
-class _Elsewhere(Exception):
-    """Not here, or not now."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Asker:
+    """``at``: where a broker answers clients; ``controller``: which one is asked; ``served``: what
+    brokers serve."""
+
     view: ZookeeperView
-    address: tuple[str, int]
-    versions: Mapping[ApiKey, int]
+    at: Callable[[int], tuple[str, int]]
+    controller: int
+    served: Mapping[int, tuple[int, int]]
+
+    def version(self, api: ApiKey) -> int:
+        """The newest that is served, and that says all that is asked for here."""
+        return min(_NEWEST[api], self.served[api][1])
 
     def ask(self, api: ApiKey, **fields: Any) -> Any:
-        return ask(self.address, request(api, self.versions[api], **fields), _TIMEOUT_S)
+        asked = request(api, self.version(api), **fields)
+        return ask(self.at(self.controller), asked, _TIMEOUT_S)
+
+    def connect(self, node: int) -> Connection:
+        return Connection(*self.at(node), CLIENT_ID, _TIMEOUT_S)
+
+    def coordinator(self, group: str) -> int:
+        """Raises `Elsewhere`."""
+        asked = request(ApiKey.FIND_COORDINATOR, _FIND, key=group, key_type=0)
+        answer = ask(self.at(self.controller), asked, _TIMEOUT_S)
+        if int(answer.error_code):
+            raise Elsewhere
+        return int(answer.node_id)
 
     def topic(self) -> Topic | None:
         return next((topic for topic in self.view.topics() if topic.name == TOPIC), None)
@@ -74,10 +106,9 @@ def record_placements(cluster: Cluster) -> None:
         live, controller = view.live_brokers(), view.controller()
         if controller not in live or set(live) != set(cluster.node_ids) or view.pending():
             return
-        address = cluster.address(controller, Link.CLIENT, direct=True)
-        ranges = served(address, _TIMEOUT_S)
-        versions = {api: min(most, ranges[api][1]) for api, most in _NEWEST.items()}
-        for api, key, told, truth in _placed(_Asker(view, address, versions), live):
+        at = partial(cluster.address, link=Link.CLIENT, direct=True)
+        asker = _Asker(view, at, controller, served(at(controller), _TIMEOUT_S))
+        for api, key, told, truth in _placed(asker, live):
             cluster.record(
                 "described",
                 process=PROCESS,
@@ -89,7 +120,7 @@ def record_placements(cluster: Cluster) -> None:
                 truth=truth,
                 known=True,
             )
-    except (NoAnswer, StateUnreadable, _Elsewhere):
+    except (NoAnswer, StateUnreadable, Elsewhere):
         return  # judged by those who ask all the while
 
 
@@ -115,9 +146,10 @@ def _placed(asker: _Asker, live: Sequence[int]) -> Iterator[Row]:
         yield api, key, placed(topic.replicas, live, _PARTITIONS, replicas), truth
         set_for = asker.view.settings(TOPIC)
         yield api, "its settings", str(dict(set_for)), str({name: value})
-        if asker.versions[api] >= _WITH_WHAT_WAS_MADE:
+        if asker.version(api) >= _WITH_WHAT_WAS_MADE:
             yield api, "what it says that it made", *_said(made, topic, set_for)
         yield from _grown(asker, topic, live, replicas)
+        yield from _lived_through(asker)
         yield from _deleted(asker, topic)
     finally:
         _leave_nothing(asker)
@@ -172,9 +204,40 @@ def _grown(asker: _Asker, topic: Topic, live: Sequence[int], replicas: int) -> I
     yield api, key, told or "there is no such topic", truth
 
 
+def _lived_through(asker: _Asker) -> Iterator[Row]:
+    """Of who writes to the topic, and of members of groups where some are coordinated already."""
+    states = asker.view.partitions()
+    leader = next(s.leader for s in states if (s.topic, s.partition) == (TOPIC, 0))
+    _await_known(asker)
+    writers = writer_lives(lambda: asker.connect(leader), asker.served, TOPIC)
+    for api, version, told in writers:
+        yield api, f"a record's life, in version {version}", told, WHOLE
+    if not any(s.topic == _OFFSETS_TOPIC for s in states):
+        return
+    members = member_lives(
+        lambda group: asker.connect(asker.coordinator(group)), asker.served, _GROUP, TOPIC
+    )
+    for version, told in members:
+        yield MEMBERS, f"a member's life, in version {version}", told, WHOLE
+
+
+def _await_known(asker: _Asker) -> None:
+    """Whoever made it waited for one broker. Raises `Elsewhere`: one hears of it too late."""
+    asked = request(ApiKey.METADATA, METADATA_VERSION, topics=[{"name": TOPIC}])
+    until = time.monotonic() + _KNOWN_S
+    for node in asker.view.live_brokers():
+        while True:
+            (told,) = ask(asker.at(node), asked, _TIMEOUT_S).topics
+            if len([p for p in told.partitions if int(p.leader_id) >= 0]) == _MORE:
+                break
+            if time.monotonic() > until:
+                raise Elsewhere
+            time.sleep(_LOOK_S)
+
+
 def _deleted(asker: _Asker, topic: Topic) -> Iterator[Row]:
     api = ApiKey.DELETE_TOPICS
-    if asker.versions[api] < _BY_ID or topic.topic_id is None:
+    if asker.version(api) < _BY_ID or topic.topic_id is None:
         return
     before = {each.name for each in asker.view.topics()}
     asked = [{"name": None, "topic_id": topic_uuid(topic.topic_id)}]
@@ -189,10 +252,10 @@ def _deleted(asker: _Asker, topic: Topic) -> Iterator[Row]:
 
 
 def _refused(code: Any) -> str:
-    """Raises `_Elsewhere`."""
+    """Raises `Elsewhere`."""
     error = int(code)
     if error in ELSEWHERE:
-        raise _Elsewhere
+        raise Elsewhere
     return f"refused: {error_name(error)}" if error else ""
 
 
@@ -202,7 +265,7 @@ def _leave_nothing(asker: _Asker) -> None:
         return
     if not any(name == TOPIC for _, name in asker.view.pending()):
         ask(
-            asker.address,
+            asker.at(asker.controller),
             request(ApiKey.DELETE_TOPICS, 3, topic_names=[TOPIC], timeout=_TIMEOUT_MS),
             _TIMEOUT_S,
         )
