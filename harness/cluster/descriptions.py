@@ -138,25 +138,25 @@ def _settings(file: Path) -> dict[str, str]:
 
 
 def _ask_own_settings(address: tuple[str, int], node: int) -> dict[str, str | None]:
-    """What the node says that its file has, of every setting; None where that is something else.
-    Raises `NoAnswer`."""
+    """What the node says that its file has, of every setting: by its synonyms, and by its value
+    where nothing lies above them. Raises `NoAnswer`."""
     resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node)}
     asked = {"resources": [{**resource, "configuration_keys": None}], "include_synonyms": True}
     api = ApiKey.DESCRIBE_CONFIGS
     (result,) = ask(address, request(api, _VERSIONS[api], **asked), _TIMEOUT_S).results
     _sound(result.error_code)
-    return {
-        str(config.name): next(
-            (
-                None if one.value is None else str(one.value)
-                for one in config.synonyms
-                if (int(one.source), one.name) == (_OF_THE_FILE, config.name)
-            ),
-            None,
-        )
-        for config in result.configs
-        if not config.is_sensitive
-    }
+    return {str(one.name): _of_the_file(one) for one in result.configs if not one.is_sensitive}
+
+
+def _of_the_file(config: Any) -> str | None:
+    said = [
+        str(one.value)
+        for one in config.synonyms
+        if (int(one.source), one.name) == (_OF_THE_FILE, config.name)
+    ]
+    if int(config.config_source) >= _OF_THE_FILE and said != [str(config.value)]:
+        said = [f"{config.value}, by its synonyms {said}"]
+    return said[0] if said else None
 
 
 def record_moves(cluster: Cluster, occasion: str) -> None:

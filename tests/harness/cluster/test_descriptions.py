@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
@@ -14,7 +15,8 @@ from harness.cluster.ask import NoAnswer
 from harness.cluster.descriptions import Truth, Values, check_takes_part, compared
 from harness.cluster.errors import StateUnreadable
 from harness.cluster.view import ZookeeperView
-from nodes.wire.apis import ApiKey
+from nodes.wire.apis import ApiKey, response_class
+from nodes.wire.build import build
 
 METADATA, CONFIGS = ApiKey.METADATA, ApiKey.DESCRIBE_CONFIGS
 
@@ -224,3 +226,31 @@ def test_who_is_reached_by_one_listener_alone_is_asked_by_that(
     monkeypatch.setattr(descriptions, "_ask", lambda *_: {("", "broker 1"): "h:1"}.items())
     (row,) = descriptions._described(Once(), 1, METADATA, ())  # type: ignore[arg-type]
     assert (row["told"], row["known"]) == ("h:1", False)
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "synonyms", "told"),
+    [
+        ("2", 4, [("num.io.threads", "2", 4), ("num.io.threads", "8", 5)], "2"),
+        ("9", 2, [("num.io.threads", "9", 2), ("num.io.threads", "2", 4)], "2"),
+        ("7", 4, [("num.io.threads", "2", 4)], "7, by its synonyms ['2']"),
+        ("8", 5, [("num.io.threads", "8", 5)], "8, by its synonyms []"),
+        ("9", 2, [("num.io.threads", "9", 2)], None),
+        ("2", 4, [("num.threads", "2", 4)], "2, by its synonyms []"),
+    ],
+)
+def test_what_a_broker_says_that_its_file_has(
+    value: str, source: int, synonyms: list[tuple[str, str, int]], told: str | None
+) -> None:
+    rows = [{"name": name, "value": said, "source": of} for name, said, of in synonyms]
+    config = {"name": "num.io.threads", "value": value, "config_source": source, "synonyms": rows}
+    answer = build(response_class(ApiKey.DESCRIBE_CONFIGS, 1), results=[{"configs": [config]}])
+    assert descriptions._of_the_file(answer.results[0].configs[0]) == told
+
+
+def test_the_settings_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=1\nlisteners=A://h:1,B://h:2\n\nempty=\nmap=A:PLAINTEXT\n")
+    assert descriptions._settings(file) == {
+        **{"broker.id": "1", "listeners": "A://h:1,B://h:2", "map": "A:PLAINTEXT"},
+    }
