@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
@@ -67,11 +68,17 @@ def member_lives(
 ) -> Iterator[tuple[int, str]]:
     """Version of JoinGroup, and what came of a life in it, and in what was current with it: a
     version so much older of everything. ``connect``: to who coordinates that group; ``topic``: one
-    with a partition 0. Raises `Elsewhere`."""
-    for age, version in enumerate(reversed(versions(served, MEMBERS))):
-        own = f"{group}-{version}"
+    with a partition 0. All live at once, for a coordinator waits for others to join (KIP-134).
+    Raises `Elsewhere`."""
+    of = list(reversed(versions(served, MEMBERS)))
+
+    def live(age: int) -> str:
+        own = f"{group}-{of[age]}"
         with connect(own) as connection:
-            yield version, _told(_Member(connection, served, own, topic, age).live)
+            return _told(_Member(connection, served, own, topic, age).live)
+
+    with ThreadPoolExecutor(max(1, len(of))) as pool:
+        yield from zip(of, pool.map(live, range(len(of))), strict=True)
 
 
 def writer_lives(

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 TOPIC: Final = "placed-by-its-controller"
 _TIMEOUT_S: Final = 20.0
 _TIMEOUT_MS: Final = 15_000
-_GONE_S: Final = 8.0
+_GONE_S: Final = 30.0
+"""Nobody waits for so long but on a busy machine."""
 _KNOWN_S: Final = 5.0
 _LOOK_S: Final = 0.1
 _PARTITIONS, _MORE = 3, 5

@@ -23,7 +23,9 @@ class Broker:
     def __init__(self, wrong: Wrong = lambda _api, _version, fields: fields) -> None:
         self.wrong = wrong
         self.asked: set[tuple[ApiKey, int]] = set()
-        self.member, self.position = "", -1
+        self.joined: set[str] = set()
+        """Groups that have their member."""
+        self.positions: dict[str, int] = {}
         self.end = self.start = 0
 
     def __call__(self, *_: Any) -> Self:
@@ -45,7 +47,7 @@ class Broker:
             case ApiKey.JOIN_GROUP:
                 if version >= 4 and not entity.member_id:
                     return {"error_code": 79, "member_id": "m"}
-                self.member = "m"
+                self.joined.add(entity.group_id)
                 said = entity.protocols[0].metadata
                 kind = {"protocol_type": "consumer", "protocol_name": "range"}
                 members = [{"member_id": "m", "metadata": said}]
@@ -53,17 +55,19 @@ class Broker:
             case ApiKey.SYNC_GROUP:
                 return {"assignment": entity.assignments[0].assignment}
             case ApiKey.HEARTBEAT:
-                return {"error_code": 0 if self.member == entity.member_id else 25}
+                return {"error_code": 0 if entity.group_id in self.joined else 25}
             case ApiKey.OFFSET_COMMIT:
                 (row,) = entity.topics[0].partitions
-                self.position = int(row.committed_offset)
+                self.positions[entity.group_id] = int(row.committed_offset)
                 return {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
             case ApiKey.OFFSET_FETCH:
-                at = {"partition_index": 0, "committed_offset": self.position, "metadata": "a note"}
+                group = entity.groups[0].group_id if version >= 8 else entity.group_id
+                at = {"partition_index": 0, "metadata": "a note"}
+                at |= {"committed_offset": self.positions[group]}
                 topics = [{"name": "t", "partitions": [at]}]
                 return {"groups": [{"topics": topics}]} if version >= 8 else {"topics": topics}
             case ApiKey.LEAVE_GROUP:
-                self.member = ""
+                self.joined.remove(entity.group_id)
                 return {"members": [{"member_id": "m"}]} if version >= 3 else {}
             case ApiKey.DELETE_GROUPS:
                 return {"results": [{"group_id": entity.groups_names[0]}]}
@@ -130,7 +134,7 @@ def test_who_left_is_a_member_no_more() -> None:
     def answer(api: ApiKey, version: int, entity: Any) -> dict[str, Any]:
         fields = sound(api, version, entity)
         if api == ApiKey.LEAVE_GROUP and version == 4:
-            broker.member = "m"
+            broker.joined.add(entity.group_id)
         return fields
 
     broker.answer = answer  # type: ignore[method-assign]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from harness.cluster import descriptions
 from harness.cluster.ask import NoAnswer
 from harness.cluster.descriptions import Truth, Values, check_takes_part, compared
 from harness.cluster.errors import StateUnreadable
+from harness.cluster.state import parse_topic
 from harness.cluster.view import ZookeeperView
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.build import build
@@ -253,4 +255,41 @@ def test_the_settings_of_a_file(tmp_path: Path) -> None:
     file.write_text("broker.id=1\nlisteners=A://h:1,B://h:2\n\nempty=\nmap=A:PLAINTEXT\n")
     assert descriptions._settings(file) == {
         **{"broker.id": "1", "listeners": "A://h:1,B://h:2", "map": "A:PLAINTEXT"},
+    }
+
+
+MOVED = {"partitions": {"0": [1, 2, 3], "1": [1, 2]}, "adding_replicas": {"0": [3]}}
+
+
+def test_where_partitions_are_moved_to() -> None:
+    """By the topic's znode, and as a controller lists it."""
+    znode = {**MOVED, "removing_replicas": {"0": [2], "1": []}}
+    view = create_autospec(ZookeeperView, instance=True)
+    view.topics.return_value = [parse_topic("t", json.dumps(znode).encode())]
+    row = {"partition_index": 0, "replicas": [1, 2, 3], "adding_replicas": [3]}
+    answer = build(
+        response_class(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0),
+        topics=[{"name": "t", "partitions": [{**row, "removing_replicas": [2]}]}],
+    )
+    says = {("t-0", "move"): "on [1, 2, 3], to come [3], to go [2]"}
+    assert dict(descriptions._of_moves(view)) == says
+    assert dict(descriptions._reassignments(answer)) == {("", "topics that move"): "['t']", **says}
+
+
+def test_a_move_that_is_none_is_one_too_many() -> None:
+    moves = ApiKey.LIST_PARTITION_REASSIGNMENTS
+    listed = {("", "topics that move"): "['t']", ("t-0", "move"): "a", ("t-1", "move"): "b"}
+    held: Truth = {moves: {("", "topics that move"): "['t']", ("t-0", "move"): "a"}}
+    assert rows(moves, listed, held)["t-1", "move"] == ("b", None, True)
+    assert rows(moves, listed, {})["t-1", "move"] == ("b", None, False)
+
+
+def test_a_new_producer_id_has_an_epoch_and_no_truth_of_its_own() -> None:
+    ids = ApiKey.INIT_PRODUCER_ID
+    answer = build(response_class(ids, 0), producer_id=4000, producer_epoch=1)
+    told = dict(descriptions._producer_id(answer))
+    found = rows(ids, told, {ids: {("", "its epoch"): "0"}})
+    assert found == {
+        ("", "its epoch"): ("1", "0", True),
+        ("", "new producer id"): ("4000", None, False),
     }
