@@ -102,6 +102,8 @@ _IDS: Final = "InitProducerId"
 _NEW_ID: Final = "new producer id"
 _OWN: Final = (_LOGS, _PRODUCERS, _RECORDS, _GAUGES, _GROUPS, _IDS, _MOVES, _SETTINGS)
 """What each broker says of itself, or as the controller that it is."""
+_ON_DISK: Final = (_LOGS, _SETTINGS)
+"""What is held against a broker's own files, with ZooKeeper or without."""
 _FORMS: Final = " by version"
 """Behind the name of an API that is asked in all versions: `harness.cluster.versions`."""
 _ASKED_FOR: Final = " asked for"
@@ -162,7 +164,7 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
     served: dict[tuple[str, int], set[str]] = defaultdict(set)
     for row in rows:
         served[row["arm"], row["trial"]].add(row["api"])
-    by_zookeeper = {_whose(row)[:2] for row in rows if row["known"] and row["api"] != _LOGS}
+    by_zookeeper = {_whose(row)[:2] for row in rows if row["known"] and row["api"] not in _ON_DISK}
     for (arm, trial), apis in sorted(served.items()):
         known = history.run.arms.get(arm, {}).get("leaders") != SHOWN
         for api in _OLDER if known and _NEWEST in apis else ():

@@ -105,7 +105,12 @@ def record_placements(cluster: Cluster) -> None:
         return
     try:
         live, controller = view.live_brokers(), view.controller()
-        if controller not in live or set(live) != set(cluster.node_ids) or view.pending():
+        if (
+            controller is None
+            or controller not in live
+            or set(live) != set(cluster.node_ids)
+            or view.pending()
+        ):
             return
         at = partial(cluster.address, link=Link.CLIENT, direct=True)
         asker = _Asker(view, at, controller, served(at(controller), _TIMEOUT_S))

@@ -62,7 +62,7 @@ def sound(story: Story, changed: dict[tuple[int, Key], str | None], *, known: bo
             tell(story, node, key, changed.get((node, key), truth), truth=truth, known=True)
         tell(story, node, GROUPS, str(node))
         tell(story, node, NEW_ID, changed.get((node, NEW_ID), str(1000 * node)))
-        tell(story, node, NEW_EPOCH, changed.get((node, NEW_EPOCH), "0"), truth="0", known=True)
+        tell(story, node, NEW_EPOCH, changed.get((node, NEW_EPOCH), "0"), truth="0", known=known)
         own = str(node)
         tell(story, node, FILE, changed.get((node, FILE), own), truth=own, known=True)
     tell(story, 1, PRODUCER, changed.get((1, PRODUCER), "epoch 1, sequence 39"))
