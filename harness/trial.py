@@ -35,6 +35,7 @@ from harness.cluster.external import ExternalCluster, cluster_of
 from harness.cluster.final_read import final_read
 from harness.cluster.log_folders import record_folders
 from harness.cluster.operations import record_operations
+from harness.cluster.placements import record_placements
 from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
 from harness.cluster.shown import shown_to_clients
@@ -198,6 +199,8 @@ class TrialRunner:
             record_descriptions(cluster, sorted(self.result.topics))
             record_versions(cluster, sorted(self.result.topics))
             record_operations(cluster, sorted(self.result.topics))
+            if not isinstance(cluster, ExternalCluster):  # nobody else's controller makes topics
+                record_placements(cluster)
 
     def _under_load(
         self,

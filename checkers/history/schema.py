@@ -142,7 +142,7 @@ _KINDS: Final = (
         "given, and waits (sync); or of two members one says that it lives (live), and commits as "
         "the other one comes (keep), and that one leaves (part), or says for the last time that it "
         "lives (last); or a position is deleted without its group (clear), or none is (spare); or "
-        "somebody else is told of a stable group (describe); or a member asks for what it has "
+        "somebody is told of a stable group (describe); or a member asks for what it has "
         "committed (own).",
         {
             **_OP,
@@ -157,6 +157,9 @@ _KINDS: Final = (
             "untold": "int32",  # of a describe: of how many members nothing is told but their names
             "offers": "string",  # of an enter: protocols that the member would go by, by comma
             "protocol": "string",  # of an enter that was let in: the one that its group goes by
+            # Of an enter, a sync or a describe (of a stable group), by who knows all members: what
+            # was told otherwise than they had said it; "": nothing; null: nobody compared it.
+            "otherwise": "string",
         },
     ),
     Kind(

@@ -7,7 +7,8 @@ running broker is asked for all of it, and for its metrics (`described`).
 
 Violations:
 - ``settings-otherwise``: a topic's own settings are described with another value than ZooKeeper
-  holds, are missing, or are made up (DescribeConfigs, ConfigHelper);
+  holds, are missing, or are made up; or a broker describes one of its own otherwise than the file
+  has it that it was started with (DescribeConfigs, ConfigHelper);
 - ``cluster-otherwise``: another cluster id or controller, or a registered broker that is not named,
   not registered and named, or at another address than by the listener that was asked, that of
   clients or that of brokers (DescribeCluster, Metadata, KIP-103);
@@ -19,11 +20,14 @@ Violations:
   last batch in the log has, or does not know it (DescribeProducers, KIP-664);
 - ``newest-otherwise``: the leader tells another record than one of the latest time in its log, or
   that one's offset with another time, or none (ListOffsets, KIP-734);
-- ``moves-otherwise``: the controller lists other topics as being reassigned than there are
-  (ListPartitionReassignments, KIP-455): in the end, and while a move is held up on purpose;
+- ``moves-otherwise``: the controller lists other topics or partitions as being reassigned than
+  there are, or others as their replicas, or as those to come or to go (ListPartitionReassignments,
+  KIP-455): in the end, and while a move is held up on purpose;
 - ``gauge-otherwise``: a metric that operators are woken by (UnderReplicatedPartitions,
   OfflinePartitionsCount, ActiveControllerCount, ...) has another value than follows from what
   ZooKeeper holds, and keeps it for seconds: in the end, and while followers lag on purpose;
+- ``producer-id-aged``: a broker gives a new producer id another epoch than the first: its producer
+  begins with a batch that its leader takes for one of a later life (InitProducerId);
 - ``producer-id-twice``: a broker gives a new producer an id that is in a log already, or that
   another broker gives as well (InitProducerId, ZkProducerIdManager): the second one's records are
   taken for the first one's again;
@@ -32,10 +36,15 @@ Violations:
   ended, and leads them all the while (ReplicaManager.getPartitionOrError);
 - ``versions-disagree``: a broker answers the same question otherwise in one version of a request,
   or one form of it, than in the newest one that it serves, though both can say it; or not at all
-  (Kafka's message schemas: an old client is told what a new one is);
+  (Kafka's message schemas: an old client is told what a new one is); or of many things asked for at
+  once otherwise than of each alone, or because another of them is not there;
 - ``operation-otherwise``: what an operator asked the controller for was done otherwise, or more
   than that, or was only to be validated (``validate_only``) and was done; or it is refused, though
-  sound (ConfigAdminManager, ZkAdminManager: a list grows from what holds, be that its default);
+  sound (ConfigAdminManager, ZkAdminManager: a list grows from what holds, be that its default); or
+  the controller places a topic's replicas on fewer brokers than were asked for, or unevenly, or
+  says that it made another topic than it did (AdminUtils, KIP-525); or another topic goes than that
+  of an id (KIP-516); or a client that joins, is given something, keeps a position, leaves, writes
+  or deletes is answered otherwise than it asked, in any version of these that is served;
 - ``brokers-disagree``: where nobody else knows, two brokers describe the cluster or a topic
   differently.
 
@@ -72,6 +81,7 @@ TOLD: Final = "values told to an operator"
 _LOGS: Final = "DescribeLogDirs"
 _PRODUCERS: Final = "DescribeProducers"
 _GAUGES: Final = "MBeans"
+_SETTINGS: Final = "DescribeConfigs of itself"
 _RECORDS: Final = "ListOffsets"
 _GROUPS: Final = "ListGroups"
 """Judged with the groups (`checkers.promises.groups.listed_groups`)."""
@@ -83,14 +93,19 @@ _RULES: Final = {
     _LOGS: "log-otherwise",
     _PRODUCERS: "producers-otherwise",
     _GAUGES: "gauge-otherwise",
+    "InitProducerId": "producer-id-aged",
+    _SETTINGS: "settings-otherwise",
 }
 _NEWEST: Final = "DescribeCluster"
 _MOVES: Final = "ListPartitionReassignments"
 _OLDER: Final = ("Metadata", _LOGS, _MOVES, _GROUPS)
 """Who serves DescribeCluster (KIP-700) serves these as well, and each has something to tell."""
 _IDS: Final = "InitProducerId"
-_OWN: Final = (_LOGS, _PRODUCERS, _RECORDS, _GAUGES, _GROUPS, _IDS, _MOVES)
+_NEW_ID: Final = "new producer id"
+_OWN: Final = (_LOGS, _PRODUCERS, _RECORDS, _GAUGES, _GROUPS, _IDS, _MOVES, _SETTINGS)
 """What each broker says of itself, or as the controller that it is."""
+_ON_DISK: Final = (_LOGS, _SETTINGS)
+"""What is held against a broker's own files, with ZooKeeper or without."""
 _FORMS: Final = " by version"
 """Behind the name of an API that is asked in all versions: `harness.cluster.versions`."""
 _ASKED_FOR: Final = " asked for"
@@ -151,7 +166,7 @@ def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, s
     served: dict[tuple[str, int], set[str]] = defaultdict(set)
     for row in rows:
         served[row["arm"], row["trial"]].add(row["api"])
-    by_zookeeper = {_whose(row)[:2] for row in rows if row["known"] and row["api"] != _LOGS}
+    by_zookeeper = {_whose(row)[:2] for row in rows if row["known"] and row["api"] not in _ON_DISK}
     for (arm, trial), apis in sorted(served.items()):
         known = history.run.arms.get(arm, {}).get("leaders") != SHOWN
         for api in _OLDER if known and _NEWEST in apis else ():
@@ -228,7 +243,7 @@ def _disagreements(answered: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _ids_given_twice(history: History, answered: Sequence[Row]) -> Iterator[Finding]:
-    given = [row for row in answered if row["api"] == _IDS]
+    given = [row for row in answered if row["api"] == _IDS and row["key"] == _NEW_ID]
     if not given:
         return
     taken: dict[tuple[str, int, str], str] = {}
@@ -331,18 +346,20 @@ PROMISE: Final = Promise(
     source="Kafka's ConfigHelper, KIP-113 (DescribeLogDirs), KIP-455, KIP-516, KIP-664 "
     "(DescribeProducers), KIP-700 (DescribeCluster), KIP-734",
     rules={
-        "settings-otherwise": "A topic's settings are described as they are held.",
+        "settings-otherwise": "Settings of a topic, and of a broker, are described as they are.",
         "cluster-otherwise": "The cluster, its controller and its brokers are told as they are.",
         "topic-otherwise": "A topic has the id and the replicas that are told.",
         "log-otherwise": "A log has the size on disk that is told, and lags not behind itself.",
         "producers-otherwise": "A leader knows each producer's last batch.",
         "newest-otherwise": "A leader finds the record of the latest time.",
-        "moves-otherwise": "Those topics are listed as being moved that are.",
+        "moves-otherwise": "What is being moved is listed, and where to.",
         "gauge-otherwise": "Metrics count partitions as they are, and who is missing there.",
+        "producer-id-aged": "A new producer id is of the first epoch.",
         "producer-id-twice": "A producer id is given once.",
         DENIES: "Who leads a partition does not tell an operator that it does not.",
-        "versions-disagree": "Whichever version a client speaks, it is told the same.",
-        "operation-otherwise": "What an operator asks for is done, and nothing else.",
+        "versions-disagree": "Whichever version a client speaks, whatever it asks for beside, it "
+        "is told the same.",
+        "operation-otherwise": "What is asked for is done, in whichever version, and nothing else.",
         "brokers-disagree": "All brokers describe the cluster and its topics in the same way.",
     },
     evidence={TOLD: "of nodes that ran at the final read"},
@@ -357,10 +374,15 @@ PROMISE: Final = Promise(
         "and moves that are held up on purpose",
         "metrics of systems that are neither bundled nor described with theirs; those that count "
         "no partitions",
-        "settings of brokers, defaults and synonyms; access control lists",
+        "settings of brokers that were given them while they run, and those of which their file "
+        "says nothing; defaults; access control lists",
         "APIs that a node does not serve",
-        "versions of requests that change something (Produce, JoinGroup); what one version alone "
-        "can say",
+        "what one version alone can say; what is told otherwise than it is, in all versions and "
+        "forms alike, and by all brokers, unless another rule has it",
+        "several things that are changed at once (members that leave together, positions of "
+        "several partitions, settings of several topics)",
+        "producers' timestamps, names and room of log directories, and the error of one that "
+        "failed beside others",
         "without ZooKeeper: settings, topics and brokers on which all brokers agree",
     ),
     check=check,

@@ -6,8 +6,9 @@ What ``kafka-configs --describe``, ``kafka-log-dirs``, ``kafka-reassign-partitio
 that no producer or consumer asks for. So each running node is asked for all of them, past its
 proxy, and each value is written down beside what ZooKeeper, or its own folders, held before and
 after: a truth that changed meanwhile is none. Of groups nobody holds one but who coordinates them
-(`checkers.promises.groups.listed_groups`), of records nobody but their log. Each is asked for a
-producer id as well, which nobody may have had before. Their metrics go with it
+(`checkers.promises.groups.listed_groups`), of records nobody but their log; of a broker's own
+settings the file that it was started with does. Each is asked for a producer id as well, which
+nobody may have had before. Their metrics go with it
 (`harness.cluster.gauges`).
 
 Rows: ``described``, one a value (`checkers.promises.descriptions` judges them).
@@ -36,12 +37,19 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S: Final = 10.0
 _TIMEOUT_MS: Final = 8_000
+_FIRST_EPOCH: Final = 0
+"""Of a new producer id (KIP-98)."""
 _TRANSACTION_MS: Final = 60_000
 """Of transactions, of which none is begun: to be said all the same."""
 _MAX_TIMESTAMP: Final = -3
-_TOPIC_RESOURCE: Final = 2
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _OF_THE_TOPIC: Final = 1
 """ConfigSource DYNAMIC_TOPIC_CONFIG: set for the topic itself."""
+_OF_THE_FILE: Final = 4
+"""ConfigSource STATIC_BROKER_CONFIG."""
+OF_ITSELF: Final = " of itself"
+"""Behind the name of DescribeConfigs: of a broker's own settings."""
+_FILE: Final = "server.properties"
 _VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.METADATA: 10,  # the first with topic ids
     ApiKey.DESCRIBE_CLUSTER: 0,
@@ -98,6 +106,57 @@ def record_descriptions(cluster: Cluster, topics: Sequence[str]) -> None:
                 continue
             for row in rows:
                 record(**row)
+            if api == ApiKey.DESCRIBE_CONFIGS:
+                _record_own_settings(cluster, node, address)
+
+
+def _record_own_settings(cluster: Cluster, node: int, address: tuple[str, int]) -> None:
+    """A row for each setting of its file that the node describes; none where there is no such file
+    to be read. Others than these it may have been given meanwhile: they lie above the file's."""
+    try:
+        held = _settings(Path(cluster.layout(node).dir) / _FILE)
+        told = _ask_own_settings(address, node)
+    except (NoAnswer, OSError):
+        return  # judged by those who ask for topics' settings
+    for name in sorted(held.keys() & told.keys()):
+        cluster.record(
+            "described",
+            process=PROCESS,
+            node=node,
+            api=ApiKey.DESCRIBE_CONFIGS.display_name + OF_ITSELF,
+            name="",
+            key=name,
+            told=told[name],
+            truth=held[name],
+            known=True,
+        )
+
+
+def _settings(file: Path) -> dict[str, str]:
+    lines = (line.partition("=") for line in file.read_text().splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines if value}
+
+
+def _ask_own_settings(address: tuple[str, int], node: int) -> dict[str, str | None]:
+    """What the node says that its file has, of every setting: by its synonyms, and by its value
+    where nothing lies above them. Raises `NoAnswer`."""
+    resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node)}
+    asked = {"resources": [{**resource, "configuration_keys": None}], "include_synonyms": True}
+    api = ApiKey.DESCRIBE_CONFIGS
+    (result,) = ask(address, request(api, _VERSIONS[api], **asked), _TIMEOUT_S).results
+    _sound(result.error_code)
+    return {str(one.name): _of_the_file(one) for one in result.configs if not one.is_sensitive}
+
+
+def _of_the_file(config: Any) -> str | None:
+    said = [
+        str(one.value)
+        for one in config.synonyms
+        if (int(one.source), one.name) == (_OF_THE_FILE, config.name)
+    ]
+    if int(config.config_source) >= _OF_THE_FILE and said != [str(config.value)]:
+        said = [f"{config.value}, by its synonyms {said}"]
+    return said[0] if said else None
 
 
 def record_moves(cluster: Cluster, occasion: str) -> None:
@@ -161,8 +220,8 @@ def compared(api: ApiKey, told: Values, before: Truth, after: Truth) -> Iterator
         name, part = key
         if api == ApiKey.METADATA and name not in named | {""}:
             continue  # who does not name a topic is judged from what clients were told
-        # What is set for a topic ZooKeeper holds whole.
-        whole = api == ApiKey.DESCRIBE_CONFIGS
+        # What is set for a topic ZooKeeper holds whole, and what is being moved.
+        whole = api in (ApiKey.DESCRIBE_CONFIGS, ApiKey.LIST_PARTITION_REASSIGNMENTS)
         known = read and held.get(key) == held_after.get(key) and (key in held or whole)
         truth = held.get(key) if known else None
         yield {"name": name, "key": part, "told": told.get(key), "truth": truth, "known": known}
@@ -205,7 +264,11 @@ def _in_zookeeper(cluster: Cluster, topics: Sequence[str]) -> Truth:
         ApiKey.DESCRIBE_CONFIGS: {
             (topic, key): value for topic in topics for key, value in view.settings(topic).items()
         },
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: {("", "topics that move"): str(moving)},
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: {
+            ("", "topics that move"): str(moving),
+            **dict(_of_moves(view)),
+        },
+        ApiKey.INIT_PRODUCER_ID: {("", "its epoch"): str(_FIRST_EPOCH)},
     }
 
 
@@ -242,6 +305,17 @@ def _of_topics(view: ZookeeperView, topics: Sequence[str]) -> Told:
             yield (name, "replicas"), str(list(replicas))
             if set(replicas) <= live:
                 yield (name, "offline replicas"), str([])
+
+
+def _of_moves(view: ZookeeperView) -> Told:
+    for topic in view.topics():
+        for partition, adding in topic.adding.items():
+            moved = (topic.replicas[partition], adding, topic.removing[partition])
+            yield (f"{topic.name}-{partition}", "move"), _move(*moved)
+
+
+def _move(replicas: Sequence[int], adding: Sequence[int], removing: Sequence[int]) -> str:
+    return f"on {list(replicas)}, to come {list(adding)}, to go {list(removing)}"
 
 
 def _place(host: str, port: int, rack: str | None) -> str:
@@ -422,8 +496,14 @@ def _groups(answer: Any) -> Told:
 def _producer_id(answer: Any) -> Told:
     _sound(answer.error_code)
     yield ("", "new producer id"), str(int(answer.producer_id))
+    yield ("", "its epoch"), str(int(answer.producer_epoch))
 
 
 def _reassignments(answer: Any) -> Told:
     _sound(answer.error_code)
     yield ("", "topics that move"), str(sorted(str(topic.name) for topic in answer.topics))
+    for topic in answer.topics:
+        for p in topic.partitions:
+            moved = (p.replicas, p.adding_replicas, p.removing_replicas)
+            told = _move(*([int(node) for node in nodes] for nodes in moved))
+            yield (f"{topic.name}-{int(p.partition_index)}", "move"), told

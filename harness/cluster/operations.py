@@ -36,7 +36,7 @@ _TOPIC_RESOURCE: Final = 2
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _DEFAULT: Final = "delete"
 """Of `POLICY`, where a topic has none of its own (LogConfig)."""
-_ELSEWHERE: Final = frozenset({-1, 7, 14, 15, 41, 42, 56, 60})
+ELSEWHERE: Final = frozenset({-1, 7, 14, 15, 41, 42, 56, 60})
 """Errors by which a controller says: not here, not now; and those of releases that cannot do it
 (an INVALID_REQUEST, or a request that fails, of before 2.5)."""
 Settings = dict[str, str]
@@ -129,7 +129,7 @@ def operate(
     error = next((e for e in operation.errors(ask(address, entity, _TIMEOUT_S)) if e), 0)
     wanted = str(operation.then(before))
     if error:
-        return (None if error in _ELSEWHERE else f"refused: {error_name(error)}"), wanted
+        return (None if error in ELSEWHERE else f"refused: {error_name(error)}"), wanted
     return str(held()), wanted
 
 

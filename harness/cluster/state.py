@@ -65,6 +65,8 @@ class Topic:
     """A reassignment has not finished."""
     adding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """By partition that is moved, the replicas that are yet to come; perhaps none."""
+    removing: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """The same of those that are yet to go."""
 
 
 def broker_path(node: int) -> str:
@@ -95,6 +97,7 @@ def parse_topic(name: str, data: bytes) -> Topic:
         replicas={int(p): tuple(r) for p, r in content["partitions"].items()},
         moving=bool(moved),
         adding={int(p): tuple(adding.get(p) or ()) for p in moved},
+        removing={int(p): tuple(removing.get(p) or ()) for p in moved},
     )
 
 

@@ -5,7 +5,8 @@ in other forms: for all by an empty list or by null, by name or by id, one by on
 clients here are new ones. So once the load has ended each running node is asked the same question
 in all of its forms, and each answer is held against that of the newest version: what both versions
 can say must be said in both, alike (Kafka's message schemas: a later version adds fields, and takes
-none for another).
+none for another). And who asks for many things at once is told of each what he is told who asks for
+it alone, and it is nobody's business who else is asked for: one of them there is not.
 
 Rows: ``described``, one a form (`checkers.promises.descriptions` judges them): `SAME`, or what is
 said otherwise. What changes between two answers in the newest version has no truth.
@@ -38,15 +39,26 @@ BY_VERSION: Final = " by version"
 SAME: Final = "the same"
 _TIMEOUT_S: Final = 10.0
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
+NEVER_MADE: Final = "never-made-beside-others"
+"""A topic or group that there is not. What is said of it is not compared."""
+_ALONE, _BESIDE = ", one by one", ", beside what there is not"
 _NO_MORE: Final = {"allow_auto_topic_creation": False}
 """Who asks for topics wants no new ones."""
 _EARLIEST, _LATEST = -2, -1
+_FETCH_BY_ID: Final = 13
+"""From this version on a fetch names topics by their ids alone."""
+_FIND_MANY, _FETCH_GROUPS = 4, 8
+"""From these on coordinators, and positions, of several groups are asked for at once."""
 _GROUPS: Final = 3
 """So many groups of a coordinator are asked for."""
 _SHOWN: Final = 3
 """So many differences of a form are written down."""
 _BYTES: Final = 1
 """A fetch is given one batch."""
+_ALL_BYTES: Final = 1_100_000
+"""A fetch of many partitions is given of each what there is, and room enough for any batch."""
+_MOST: Final = 12
+"""So many partitions are asked for together."""
 _IGNORED: Final = frozenset(
     {
         *("throttle_time", "session_id", "error_message", "synonyms", "documentation"),
@@ -59,8 +71,8 @@ _IGNORED: Final = frozenset(
 )
 """What is no answer to the question, what may be left out, and what passes (room on a disk)."""
 _KEYS: Final = (
-    *("name", "topic", "topic_id", "partition_index", "partition", "node_id", "broker_id"),
-    *("group_id", "key", "api_key", "resource_name", "member_id", "log_dir"),
+    *("name", "topic", "topic_id", "partition_index", "partition", "key", "node_id", "broker_id"),
+    *("group_id", "api_key", "resource_name", "member_id", "log_dir", "producer_id"),
 )
 """Fields by which the entries of a list are told apart, the first that there is."""
 _OLDER_WORDS: Final = frozenset({("offset_not_available", "leader_not_available")})
@@ -72,11 +84,13 @@ Said = dict[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to ask: in which version, and what the request has; ``says``: how, beside that."""
+    """One way to ask: in which version, and what the request has; ``says``: how, beside that;
+    ``more``: what further requests have, whose answers are taken together with the first one's."""
 
     version: int
     fields: Mapping[str, Any]
     says: str = ""
+    more: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,10 +206,47 @@ def _but_the_controller(asked: _Asked, question: Question) -> Question:
     return replace(question, ignores=question.ignores | {"controller_id"})
 
 
+def _together(
+    asked: _Asked, api: ApiKey, about: str, asks: Asks, items: Sequence[Any], no_item: Any
+) -> Question:
+    """Asked with the same fields in each version, and in the newest `_apart`."""
+    others = _apart(asked, api, asks, items, no_item)
+    return _alike(asked, api, about, *others, **asks(items))
+
+
+def _rows(
+    items: Sequence[tuple[str, Any]],
+    name: str,
+    row: Callable[[Any], Any],
+    partitions: str = "partitions",
+) -> list[dict[str, Any]]:
+    """Things of topics as a request has them: by topic, each as its ``row``."""
+    return [
+        {name: topic, partitions: [row(one) for of, one in items if of == topic]}
+        for topic in dict.fromkeys(topic for topic, _ in items)
+    ]
+
+
 def _alike(asked: _Asked, api: ApiKey, about: str, /, *others: Form, **fields: Any) -> Question:
     """Asked with the same fields in each version."""
     forms = [Form(version, fields) for version in asked.versions(api)]
     return Question(api=api, about=about, forms=[*forms, *others] if forms else [])
+
+
+Asks = Callable[[Sequence[Any]], Mapping[str, Any]]
+"""What a request has that asks for these things."""
+
+
+def _apart(
+    asked: _Asked, api: ApiKey, asks: Asks, items: Sequence[Any], no_item: Any
+) -> list[Form]:
+    """Asked for in the newest version one by one, and beside one that there is not."""
+    newest = asked.versions(api)[:1]
+    rest = [asks([item]) for item in items[1:]]
+    return [
+        *(Form(v, asks(items[:1]), _ALONE, rest) for v in newest if rest),
+        *(Form(v, asks([no_item, *items]), _BESIDE) for v in newest if items),
+    ]
 
 
 def _of_the_cluster(asked: _Asked) -> Iterator[Question]:
@@ -212,7 +263,11 @@ def _of_the_cluster(asked: _Asked) -> Iterator[Question]:
         about="no topic",
         forms=[Form(v, {"topics": [], **_NO_MORE}) for v in metadata if v],
     )
-    named = [{"name": topic} for topic in asked.topics]
+
+    def naming(topics: Sequence[str]) -> Mapping[str, Any]:
+        return {"topics": [{"name": topic} for topic in topics], **_NO_MORE}
+
+    named = naming(asked.topics)
     by_id = [
         Form(v, {"topics": [{"name": None, "topic_id": i} for i in asked.ids.values()]}, ", by id")
         for v in metadata[:1]
@@ -221,7 +276,11 @@ def _of_the_cluster(asked: _Asked) -> Iterator[Question]:
     yield Question(
         api=ApiKey.METADATA,
         about="topics",
-        forms=[*(Form(v, {"topics": named, **_NO_MORE}) for v in metadata), *by_id],
+        forms=[
+            *(Form(v, named) for v in metadata),
+            *by_id,
+            *_apart(asked, ApiKey.METADATA, naming, asked.topics, NEVER_MADE),
+        ],
     )
     yield _alike(asked, ApiKey.DESCRIBE_CLUSTER, "the cluster")
     yield _alike(
@@ -229,72 +288,106 @@ def _of_the_cluster(asked: _Asked) -> Iterator[Question]:
         client_software_name="biplane",
         client_software_version="1",
     )
-    resources = [
-        {"resource_type": 2, "resource_name": topic, "configuration_keys": None}
-        for topic in asked.topics
-    ]
-    yield _alike(asked, ApiKey.DESCRIBE_CONFIGS, "topics", resources=resources)
+
+    def describing(topics: Sequence[str]) -> Mapping[str, Any]:
+        of_all = {"resource_type": 2, "configuration_keys": None}
+        return {"resources": [{**of_all, "resource_name": topic} for topic in topics]}
+
+    yield _together(asked, ApiKey.DESCRIBE_CONFIGS, "topics", describing, asked.topics, NEVER_MADE)
     yield _alike(asked, ApiKey.DESCRIBE_LOG_DIRS, "all logs", topics=None)
+    lying = [(topic, p) for topic, each in asked.partitions.items() for p in each]
+    yield _together(
+        *(asked, ApiKey.DESCRIBE_LOG_DIRS, "logs"),
+        lambda items: {"topics": _rows(items, "topic", lambda p: p)},
+        *(lying[:_MOST], (NEVER_MADE, 0)),
+    )
 
 
 def _of_logs(asked: _Asked) -> Iterator[Question]:
-    if not asked.led:
+    """Of partitions that the node leads, each with its leader epoch."""
+    led = [(topic, one) for topic, each in asked.led.items() for one in each][:_MOST]
+    nobodys = (NEVER_MADE, (0, 0))
+    if not led:
         return
     for about, timestamp in (("beginnings", _EARLIEST), ("ends", _LATEST)):
         at = {"current_leader_epoch": -1, "timestamp": timestamp}
-        topics = [
-            {"name": topic, "partitions": [{"partition_index": p, **at} for p, _ in each]}
-            for topic, each in asked.led.items()
-        ]
-        yield _alike(asked, ApiKey.LIST_OFFSETS, about, replica_id=-1, topics=topics)
-    ends = [
-        {
-            "topic": topic,
-            "partitions": [
-                {"partition": p, "current_leader_epoch": -1, "leader_epoch": epoch}
-                for p, epoch in each
-            ],
-        }
-        for topic, each in asked.led.items()
-    ]
-    yield _alike(
-        *(asked, ApiKey.OFFSET_FOR_LEADER_EPOCH, "ends of leader epochs"),
-        replica_id=-1,
-        topics=ends,
+
+        def listing(items: Sequence[Any], at: Mapping[str, int] = at) -> Mapping[str, Any]:
+            rows = _rows(items, "name", lambda one: {"partition_index": one[0], **at})
+            return {"replica_id": -1, "topics": rows}
+
+        yield _together(asked, ApiKey.LIST_OFFSETS, about, listing, led, nobodys)
+
+    def ending(items: Sequence[Any]) -> Mapping[str, Any]:
+        of = {"current_leader_epoch": -1}
+        rows = _rows(
+            items, "topic", lambda one: {"partition": one[0], "leader_epoch": one[1], **of}
+        )
+        return {"replica_id": -1, "topics": rows}
+
+    about = "ends of leader epochs"
+    yield _together(asked, ApiKey.OFFSET_FOR_LEADER_EPOCH, about, ending, led, nobodys)
+    yield _together(
+        *(asked, ApiKey.DESCRIBE_PRODUCERS, "producers"),
+        lambda items: {"topics": _rows(items, "name", lambda one: one[0], "partition_indexes")},
+        *(led, nobodys),
     )
     yield from _of_records(asked)
+    yield from _of_all_records(asked, led, nobodys)
 
 
 def _of_records(asked: _Asked) -> Iterator[Question]:
     """The first records of a log that begins at 0, one partition a topic."""
     for topic, each in asked.led.items():
-        at = {"partition": each[0][0], "fetch_offset": 0, "partition_max_bytes": _BYTES}
-        whole = {"last_fetched_epoch": -1, "current_leader_epoch": -1, "log_start_offset": -1}
-        forms = [
-            Form(
-                version,
-                {
-                    **{"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": _BYTES},
-                    **{"isolation_level": 0, "session_id": 0, "session_epoch": -1},
-                    "topics": [
-                        {
-                            **(
-                                {"topic": topic} if version < 13 else {"topic_id": asked.ids[topic]}
-                            ),
-                            "partitions": [{**at, **whole}],
-                        }
-                    ],
-                },
-            )
-            for version in asked.versions(ApiKey.FETCH)
-            if version < 13 or asked.ids.get(topic) is not None
-        ]
+        forms = []
+        for version in asked.versions(ApiKey.FETCH):
+            by_id = version >= _FETCH_BY_ID
+            if by_id and asked.ids.get(topic) is None:
+                continue
+            of = ("topic_id", asked.ids[topic]) if by_id else ("topic", topic)
+            forms.append(Form(version, _fetch([(of[1], each[0])], of[0], _BYTES)))
         yield Question(
             api=ApiKey.FETCH,
             about=f"the first records of {topic}-{each[0][0]}",
             forms=forms,
             part=_only_partition,
         )
+
+
+def _of_all_records(
+    asked: _Asked, led: Sequence[Any], nobodys: tuple[str, Any]
+) -> Iterator[Question]:
+    """The same of many partitions, by names."""
+
+    def fetching(items: Sequence[Any]) -> Mapping[str, Any]:
+        return _fetch(items, "topic", _ALL_BYTES)
+
+    named = replace(asked, served={**asked.served, ApiKey.FETCH: _named(asked)})
+    newest = named.versions(ApiKey.FETCH)[:1]
+    yield Question(
+        api=ApiKey.FETCH,
+        about="the first records of what it leads",
+        forms=[
+            *(Form(v, fetching(led)) for v in newest),
+            *_apart(named, ApiKey.FETCH, fetching, led, nobodys),
+        ],
+    )
+
+
+def _named(asked: _Asked) -> tuple[int, int]:
+    """The versions served that name topics."""
+    low, high = asked.served.get(ApiKey.FETCH, (0, -1))
+    return low, min(high, _FETCH_BY_ID - 1)
+
+
+def _fetch(items: Sequence[tuple[Any, Any]], name: str, most_bytes: int) -> dict[str, Any]:
+    at = {"fetch_offset": 0, "partition_max_bytes": most_bytes, "log_start_offset": -1}
+    at |= {"last_fetched_epoch": -1, "current_leader_epoch": -1}
+    return {
+        **{"replica_id": -1, "max_wait": 0, "min_bytes": 0, "isolation_level": 0},
+        **{"max_bytes": len(items) * most_bytes, "session_id": 0, "session_epoch": -1},
+        "topics": _rows(items, name, lambda one: {"partition": one[0], **at}),
+    }
 
 
 def _only_partition(answer: Any) -> Any:
@@ -307,20 +400,66 @@ def _of_groups(asked: _Asked) -> Iterator[Question]:
         api=ApiKey.FIND_COORDINATOR,
         about="a group",
         forms=[
-            Form(v, {"coordinator_keys": ["a group"]} if v >= 4 else {"key": "a group"})
+            Form(v, {"coordinator_keys": ["a group"]} if v >= _FIND_MANY else {"key": "a group"})
             for v in find
         ],
         part=lambda answer: answer.coordinators[0] if hasattr(answer, "coordinators") else answer,
     )
+    yield from _of_coordinators(asked)
     yield _alike(asked, ApiKey.LIST_GROUPS, "groups")
+    yield _together(
+        *(asked, ApiKey.DESCRIBE_GROUPS, "groups"),
+        lambda groups: {"groups": list(groups)},
+        *(asked.groups, NEVER_MADE),
+    )
+    yield from _of_all_positions(asked)
     for group in asked.groups:
-        yield _alike(asked, ApiKey.DESCRIBE_GROUPS, f"group {group}", groups=[group])
         yield Question(
             api=ApiKey.OFFSET_FETCH,
             about=f"positions of {group}",
             forms=list(_positions(asked, group)),
             part=lambda answer: answer.groups[0] if hasattr(answer, "groups") else answer,
             counts=lambda entry: _is_position_in(entry, asked.topics),
+        )
+
+
+def _of_coordinators(asked: _Asked) -> Iterator[Question]:
+    """Of any group there is one, whether that was ever made or not."""
+
+    def finding(keys: Sequence[str]) -> Mapping[str, Any]:
+        return {"coordinator_keys": list(keys), "key_type": 0}
+
+    keys = ["a group", "another group", "a third group"]
+    newest = asked.versions(ApiKey.FIND_COORDINATOR)[:1]
+    if newest and newest[0] >= _FIND_MANY:
+        yield Question(
+            api=ApiKey.FIND_COORDINATOR,
+            about="groups",
+            forms=[
+                Form(newest[0], finding(keys)),
+                *_apart(asked, ApiKey.FIND_COORDINATOR, finding, keys, NEVER_MADE),
+            ],
+        )
+
+
+def _of_all_positions(asked: _Asked) -> Iterator[Question]:
+    named = [
+        {"name": topic, "partition_indexes": list(each)} for topic, each in asked.partitions.items()
+    ]
+
+    def fetching(groups: Sequence[str]) -> Mapping[str, Any]:
+        rows = [{"group_id": group, "topics": named} for group in groups]
+        return {"groups": rows, "require_stable": False}
+
+    newest = asked.versions(ApiKey.OFFSET_FETCH)[:1]
+    if newest and newest[0] >= _FETCH_GROUPS:
+        yield Question(
+            api=ApiKey.OFFSET_FETCH,
+            about="positions of groups",
+            forms=[
+                Form(newest[0], fetching(asked.groups)),
+                *_apart(asked, ApiKey.OFFSET_FETCH, fetching, asked.groups, NEVER_MADE),
+            ],
         )
 
 
@@ -334,7 +473,7 @@ def _positions(asked: _Asked, group: str) -> Iterator[Form]:
             if topics is None and version < 2:
                 continue
             one = {"group_id": group, "topics": topics}
-            whole = {"groups": [one]} if version >= 8 else one
+            whole = {"groups": [one]} if version >= _FETCH_GROUPS else one
             yield Form(version, {**whole, "require_stable": False}, says)
 
 
@@ -404,9 +543,11 @@ class _Answer:
 
 
 def _answer(connection: Connection, question: Question, form: Form) -> _Answer:
-    answer = connection.request(request(question.api, form.version, **form.fields))
-    part = question.part(answer)
-    said = dict(_said(part, question))
+    said: Said = {}
+    for fields in (form.fields, *form.more):
+        answer = connection.request(request(question.api, form.version, **fields))
+        part = question.part(answer)
+        said.update(_said(part, question))
     return _Answer(said, frozenset(_schema(type(part), question.ignores)))
 
 
@@ -433,7 +574,7 @@ def _said(
             yield place, (schema, _text(value))
         elif plan.many:
             for entry in value or ():
-                if question.counts(entry):
+                if _key(entry) != NEVER_MADE and question.counts(entry):
                     yield from _said(entry, question, f"{place} {_key(entry)}", schema)
         elif value is not None:
             yield from _said(value, question, place, schema)

@@ -64,7 +64,8 @@ def section() -> Iterator[str]:
         "What a broker answers, and which rules read what was recorded of it "
         "(`harness/studies/answers.toml`, traced by reading the code, not each by a planted "
         "bug). Where no rule does, an answer may "
-        "say anything and a run be `valid` all the same. Of every answer: "
+        "say anything and a run be `valid` all the same; where `versions-disagree` alone does, it "
+        "may, if it says so in all versions and forms. Of every answer: "
         + "; ".join(f"`{key}`: {_shown(said)}" for key, said in table()[EVERY].items())
         + "."
     )

@@ -16,7 +16,10 @@ nobody in who does not offer that.
 
 What the host commits is to be kept for a moment only (OffsetCommit 2 to 4 can say that), but of a
 topic to which both subscribe: while they are members it stays (KIP-211), and the host asks for it
-again (OffsetFetch, ``own``).
+again (OffsetFetch, ``own``). It also asks what its group is like (DescribeGroups, ``describe``).
+
+Whatever either is told of the group, as it joins, is given something or asks, is held against what
+both had told of themselves (`harness.workload.member_words`).
 
 The host says that it lives to every broker, over a connection of its own to each: one of them may
 coordinate the group by now. The guest speaks to the one that let the host in, by another
@@ -31,12 +34,13 @@ from typing import Any, Final, NamedTuple
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
+from harness.workload.member_words import of_description, of_join, of_sync
 from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 ENTER, SYNC, LIVE, KEEP, PART, LAST = "enter", "sync", "live", "keep", "part", "last"
-OWN: Final = "own"
+OWN, DESCRIBE = "own", "describe"
 _APIS: Final = {
     ENTER: (ApiKey.JOIN_GROUP, 4),
     SYNC: (ApiKey.SYNC_GROUP, 2),
@@ -45,14 +49,15 @@ _APIS: Final = {
     PART: (ApiKey.LEAVE_GROUP, 1),
     LAST: (ApiKey.HEARTBEAT, 1),
     OWN: (ApiKey.OFFSET_FETCH, 5),
+    DESCRIBE: (ApiKey.DESCRIBE_GROUPS, 1),
 }
 _OFFERED: Final = ("range",)
 """Protocols, in the order in which a member would have them; `_MORE` by the host of a guest."""
 _MORE: Final = ("sticky", *_OFFERED)
 _KEEP_MS: Final = 1
-_OWN_EVERY: Final = 3
-"""Of what the host asks the coordinator once it is in, so many are one question for its position.
-"""
+_IN_TURN: Final = (LIVE, LIVE, OWN, LIVE, LIVE, OWN, LIVE, LIVE, DESCRIBE)
+"""What the host asks the coordinator once it is in."""
+_STABLE: Final = "Stable"
 _NOT_COORDINATOR: Final = 16
 _ILLEGAL_GENERATION: Final = 22
 _UNKNOWN_MEMBER_ID: Final = 25
@@ -94,6 +99,8 @@ class _Asked(NamedTuple):
     offset: int
     is_hosts: bool
     offers: tuple[str, ...]
+    asked_as: str
+    leads: bool
 
 
 @dataclass(slots=True)
@@ -142,7 +149,9 @@ class GroupPair(AskEach):
         if not is_hosts:
             self._guest_waits = step == ENTER and bool(self._guest.member_id)
         offers = _MORE if is_hosts and self._guest_waits else _OFFERED
-        asked = _Asked(self._op, time.monotonic_ns(), step, offset, is_hosts, offers)
+        member = self._host if is_hosts else self._guest
+        who = (member.member_id, member.leads)
+        asked = _Asked(self._op, time.monotonic_ns(), step, offset, is_hosts, offers, *who)
         self._op += 1
         self.recorder.invoke("group_step", asked.op, asked.invoke_t, **self._about(channel, asked))
         self._links.send(channel, self._frame(asked), asked)
@@ -151,7 +160,7 @@ class GroupPair(AskEach):
         host = self._host
         if host.next == LIVE and node == self._node:
             self._turns += 1
-            return LIVE if self._turns % _OWN_EVERY else OWN
+            return _IN_TURN[self._turns % len(_IN_TURN)]
         if host.next == ENTER or node == self._node:
             return host.next
         return LIVE  # to who may coordinate the group by now
@@ -200,7 +209,10 @@ class GroupPair(AskEach):
             who = {"topics": topics}
         elif asked.step in (LIVE, LAST):
             who |= {"generation_id": member.generation}
-        entity = build(request_class(*_APIS[asked.step]), group_id=self._params.group, **who)
+        group: dict[str, Any] = {"group_id": self._params.group}
+        if asked.step == DESCRIBE:
+            group, who = {"groups": [self._params.group]}, {}
+        entity = build(request_class(*_APIS[asked.step]), **group, **who)
         return encode_request(entity, 0, self._spec.process)
 
     def _about(self, channel: Channel, asked: _Asked) -> dict[str, Any]:
@@ -220,22 +232,42 @@ class GroupPair(AskEach):
         try:
             _, answer = decode_response(*_APIS[asked.step], payload)
             error = _error(asked.step, answer)
+            more = {} if error else self._more(asked, answer)
         except (WireError, IndexError) as problem:
             self._done(channel, "info", t, failure=str(problem) or "empty answer")
             self._go_on_without(asked)
             return
         outcome = "info" if error in _INDEFINITE else "fail" if error else "ok"
-        let_in = asked.step == ENTER and not error
-        more: dict[str, Any] = {}
-        if let_in:
-            more = {"generation": int(answer.generation_id), "protocol": answer.protocol_name}
-        if asked.step == OWN and not error:
-            more["offset"] = int(answer.topics[0].partitions[0].committed_offset)
         self._done(channel, outcome, t, error=error, **more)
         if asked.is_hosts:
             self._hosts_turn(channel.node, asked.step, error, answer)
         else:
             self._guests_turn(asked.step, error, answer)
+
+    def _more(self, asked: _Asked, answer: Any) -> dict[str, Any]:
+        """What an answer says, beside that nothing went wrong."""
+        match asked.step:
+            case "enter":
+                return {
+                    "generation": int(answer.generation_id),
+                    "protocol": answer.protocol_name,
+                    "otherwise": of_join(answer, asked.asked_as, self._subscription),
+                }
+            case "sync":
+                return {"otherwise": of_sync(answer, asked.asked_as, leads=asked.leads)}
+            case "own":
+                return {"offset": int(answer.topics[0].partitions[0].committed_offset)}
+            case "describe":
+                return self._described(answer.groups[0], asked.asked_as)
+        return {}
+
+    def _described(self, group: Any, own: str) -> dict[str, Any]:
+        told: dict[str, Any] = {"state": str(group.group_state)}
+        if told["state"] == _STABLE:
+            told["otherwise"] = of_description(
+                group, self._spec.process, own, self._subscription, _MORE
+            )
+        return told
 
     def lost(self, channel: Channel, reason: str, t: int) -> None:
         self._done(channel, "info", t, failure=reason)
@@ -298,6 +330,8 @@ class GroupPair(AskEach):
 
 
 def _error(step: str, answer: Any) -> int:
+    if step == DESCRIBE:
+        return int(answer.groups[0].error_code)
     if step == OWN and not answer.error_code:
         return int(answer.topics[0].partitions[0].error_code)
     return int(answer.topics[0].partitions[0].error_code if step == KEEP else answer.error_code)

@@ -490,6 +490,8 @@ PROMISE: Final = Promise(
         "successor may serve what is committed",
         "clients that do not say which broker they asked, or in which leader epoch they believed",
         "a role that is taken up again in its own leader epoch",
+        "what a LeaderAndIsr says beside leader, epochs, replicas and in-sync set: whether a "
+        "partition is new, and its recovery",
         "whose turn it was near a reassignment, and the end of one that only adds replicas",
         "whom a controller that does not number what it tells (Apache Kafka's) told of elections",
         "without ZooKeeper: assignments, the order of replicas, and the state in the end",

@@ -46,6 +46,7 @@ Violations:
 - ``member-denied``: of members whose group another coordinates now (`known_members`);
 - ``read-position-lost``: of a member, in a topic that it reads (`read_positions`);
 - ``members-untold``: of a stable group, of what its members read (`described_members`);
+- ``member-told-otherwise``: of members, by what they had said themselves (`told_otherwise`);
 - ``member-refused``: of members within their time, whatever they ask for (`refused_members`);
 - ``member-fenced``: of a member that came back in its own name (`fenced_members`);
 - ``rebalance-untold``, ``commit-refused``: of members that are to join anew (`told_members`);
@@ -118,6 +119,7 @@ from checkers.promises.groups.strangers import (
 from checkers.promises.groups.thrown_out import STAYED, thrown_out
 from checkers.promises.groups.told_members import KEPT as KEPT_BY_TOLD
 from checkers.promises.groups.told_members import TOLD, told_members
+from checkers.promises.groups.told_otherwise import ALIKE, told_otherwise
 from checkers.promises.groups.two_members import two_members
 from checkers.promises.groups.visited_groups import LEFT, visited_groups
 from checkers.promises.groups.waiting_members import WAITED, waiting_members
@@ -177,6 +179,7 @@ def check(history: History) -> Outcome:
         *later_generations(history, outcome),
         *described_members(history, outcome),
         *chosen_protocols(history, outcome),
+        *told_otherwise(history, outcome),
         *read_positions(history, outcome),
         *invented_positions(history, outcome),
         *in_office(history, outcome),
@@ -249,6 +252,7 @@ PROMISE: Final = Promise(
         "member-denied": "Who says in time that it lives is a member, whoever coordinates.",
         "read-position-lost": "A position in what its member reads stays as long as that does.",
         "members-untold": "Who asks of a stable group is told of its members.",
+        "member-told-otherwise": "Of a group's members is told what they said themselves.",
         "member-refused": "Who was let in may do what members do until its time is over.",
         "member-fenced": "Who comes back in its own name is known by its new id.",
         "put-out-too-soon": "A member may be silent until its time is over.",
@@ -298,6 +302,7 @@ PROMISE: Final = Promise(
         TOLD_ALONE: "of groups that one client does everything with",
         READ: "by themselves, of who had kept them",
         DESCRIBED: "by who coordinates them, to who is no member",
+        ALIKE: "of who plays all members of its group",
         REFUSED: "of members that never were, and of generations of the past",
     },
     unknown_when=(
@@ -334,10 +339,10 @@ PROMISE: Final = Promise(
         "positions in topics that are deleted (`topic-deletion` looks at some)",
         "coordinators that turn members away who do not say whom they asked; how long one that "
         "answers takes to keep or to tell a position, and any broker to name a coordinator",
-        "what a description says of a group that keeps positions (its state), and of members "
-        "(client, host; of subscription and assignment that something is told is judged); a leader "
-        "epoch that is not kept with a position at all; what members tell their leader of "
-        "themselves",
+        "what a description says of a group that keeps positions (its state), of members' hosts, "
+        "and of members that others play than who asks (of subscription and assignment that "
+        "something is told is judged); a leader epoch that is not kept with a position at all; "
+        "what members of groups that clients' own libraries play are told of one another",
     ),
     timed=frozenset(
         {

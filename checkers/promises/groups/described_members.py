@@ -9,7 +9,7 @@ so that nothing excuses it: before the group is stable its state says so.
   name, or of no member what it was given.
 
 Asked by role group-stranger, of groups whose members' leader gives each something (librdkafka's).
-Whether what is told is what members know is not judged.
+Whether what is told is what members know is judged of others (`told_otherwise`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def described_members(history: History, outcome: Outcome) -> Iterator[tuple[Find
     if not history.has("group_step"):
         return
     told = history.frame("group_step").where("step = 'describe' and type = 'ok'")
+    told = told.where("untold is not null")
     is_untold = F.coalesce(F.col("untold") > 0, F.lit(False))
     by_node = told.groupBy(*_BY).agg(
         F.count("*").alias("all"),

@@ -487,7 +487,12 @@ PROMISE: Final = Promise(
         "a node does not run, and nobody had taken it down; leaderships are given back, and of a "
         "partition that is not told",
     ),
-    blind=("clients of a kind that a scenario does not have; acks=0",),
+    blind=(
+        "clients of a kind that a scenario does not have; acks=0",
+        "connections that a broker closes because they are idle, or too many",
+        "notifications that nobody takes out of ZooKeeper (/config/changes, "
+        "/isr_change_notification), and elections asked for by znode",
+    ),
     timed=frozenset({"not-accepted"}),
     check=check,
 )

@@ -474,6 +474,9 @@ PROMISE: Final = Promise(
     blind=(
         "how long a broker that answers takes to",
         "what a broker forgot of a namesake of a deleted topic",
+        "what a registration says to who knows of no listeners (host, port, JMX port), and what is "
+        "told to who asks on a control plane's listener",
+        "topics that a broker makes because somebody asks for them",
         "without ZooKeeper: the controller named, and topics and brokers that are gone",
         "histories of before deletions' hosts were recorded: who had a replica of a deleted topic",
     ),

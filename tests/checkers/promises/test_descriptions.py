@@ -29,6 +29,10 @@ GROUPS = ("ListGroups", "", "groups")
 NEW_ID = ("InitProducerId", "", "new producer id")
 GAUGE = ("MBeans", "", "UnderReplicatedPartitions")
 HELD_UP = ("ListPartitionReassignments", "called-off", "topics that move")
+NEW_EPOCH = ("InitProducerId", "", "its epoch")
+MOVE = ("ListPartitionReassignments", "called-off", "move")
+FILE = ("DescribeConfigs of itself", "", "broker.id")
+"""Each has its own."""
 PRODUCER = ("DescribeProducers", "t-0", "producer 9")
 Key = tuple[str, str, str]
 
@@ -58,11 +62,16 @@ def sound(story: Story, changed: dict[tuple[int, Key], str | None], *, known: bo
             tell(story, node, key, changed.get((node, key), truth), truth=truth, known=True)
         tell(story, node, GROUPS, str(node))
         tell(story, node, NEW_ID, changed.get((node, NEW_ID), str(1000 * node)))
+        tell(story, node, NEW_EPOCH, changed.get((node, NEW_EPOCH), "0"), truth="0", known=known)
+        own = str(node)
+        tell(story, node, FILE, changed.get((node, FILE), own), truth=own, known=True)
     tell(story, 1, PRODUCER, changed.get((1, PRODUCER), "epoch 1, sequence 39"))
     tell(story, 1, GAUGE, changed.get((1, GAUGE), "3"), truth="3", known=True)
     listed = ("ListPartitionReassignments", "", "topics that move")
     tell(story, 1, listed, changed.get((1, listed), "[]"), truth="[]", known=True)
     tell(story, 1, HELD_UP, changed.get((1, HELD_UP), "['t']"), truth="['t']", known=True)
+    moved = "on [1, 2, 3], to come [3], to go [2]"
+    tell(story, 1, MOVE, changed.get((1, MOVE), moved), truth=moved, known=True)
     return story
 
 
@@ -91,6 +100,11 @@ LIES: dict[str, tuple[int, Key, str | None, str]] = {
         1, ("ListPartitionReassignments", "", "topics that move"), "['t']", "moves-otherwise",
     ),
     "a move that is not told": (1, HELD_UP, "[]", "moves-otherwise"),
+    "who comes goes": (1, MOVE, "on [1, 2, 3], to come [2], to go [3]", "moves-otherwise"),
+    "a partition's move is not told": (1, MOVE, None, "moves-otherwise"),
+    "a later epoch": (2, NEW_EPOCH, "1", "producer-id-aged"),
+    "another's setting": (2, FILE, "1", "settings-otherwise"),
+    "a setting that its file does not have": (2, FILE, None, "settings-otherwise"),
 }  # fmt: skip
 
 
@@ -99,7 +113,7 @@ def test_a_sound_history(story: Any) -> Asks:
     outcome = yield sound(story, {})
     assert not outcome.counts
     assert not outcome.unknowns
-    assert outcome.evidence[story.arm, 0, TOLD] == 26
+    assert outcome.evidence[story.arm, 0, TOLD] == 31
 
 
 @pytest.mark.parametrize("lie", LIES)

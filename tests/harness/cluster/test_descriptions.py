@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
@@ -13,8 +15,10 @@ from harness.cluster import descriptions
 from harness.cluster.ask import NoAnswer
 from harness.cluster.descriptions import Truth, Values, check_takes_part, compared
 from harness.cluster.errors import StateUnreadable
+from harness.cluster.state import parse_topic
 from harness.cluster.view import ZookeeperView
-from nodes.wire.apis import ApiKey
+from nodes.wire.apis import ApiKey, response_class
+from nodes.wire.build import build
 
 METADATA, CONFIGS = ApiKey.METADATA, ApiKey.DESCRIBE_CONFIGS
 
@@ -224,3 +228,68 @@ def test_who_is_reached_by_one_listener_alone_is_asked_by_that(
     monkeypatch.setattr(descriptions, "_ask", lambda *_: {("", "broker 1"): "h:1"}.items())
     (row,) = descriptions._described(Once(), 1, METADATA, ())  # type: ignore[arg-type]
     assert (row["told"], row["known"]) == ("h:1", False)
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "synonyms", "told"),
+    [
+        ("2", 4, [("num.io.threads", "2", 4), ("num.io.threads", "8", 5)], "2"),
+        ("9", 2, [("num.io.threads", "9", 2), ("num.io.threads", "2", 4)], "2"),
+        ("7", 4, [("num.io.threads", "2", 4)], "7, by its synonyms ['2']"),
+        ("8", 5, [("num.io.threads", "8", 5)], "8, by its synonyms []"),
+        ("9", 2, [("num.io.threads", "9", 2)], None),
+        ("2", 4, [("num.threads", "2", 4)], "2, by its synonyms []"),
+    ],
+)
+def test_what_a_broker_says_that_its_file_has(
+    value: str, source: int, synonyms: list[tuple[str, str, int]], told: str | None
+) -> None:
+    rows = [{"name": name, "value": said, "source": of} for name, said, of in synonyms]
+    config = {"name": "num.io.threads", "value": value, "config_source": source, "synonyms": rows}
+    answer = build(response_class(ApiKey.DESCRIBE_CONFIGS, 1), results=[{"configs": [config]}])
+    assert descriptions._of_the_file(answer.results[0].configs[0]) == told
+
+
+def test_the_settings_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=1\nlisteners=A://h:1,B://h:2\n\nempty=\nmap=A:PLAINTEXT\n")
+    assert descriptions._settings(file) == {
+        **{"broker.id": "1", "listeners": "A://h:1,B://h:2", "map": "A:PLAINTEXT"},
+    }
+
+
+MOVED = {"partitions": {"0": [1, 2, 3], "1": [1, 2]}, "adding_replicas": {"0": [3]}}
+
+
+def test_where_partitions_are_moved_to() -> None:
+    """By the topic's znode, and as a controller lists it."""
+    znode = {**MOVED, "removing_replicas": {"0": [2], "1": []}}
+    view = create_autospec(ZookeeperView, instance=True)
+    view.topics.return_value = [parse_topic("t", json.dumps(znode).encode())]
+    row = {"partition_index": 0, "replicas": [1, 2, 3], "adding_replicas": [3]}
+    answer = build(
+        response_class(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0),
+        topics=[{"name": "t", "partitions": [{**row, "removing_replicas": [2]}]}],
+    )
+    says = {("t-0", "move"): "on [1, 2, 3], to come [3], to go [2]"}
+    assert dict(descriptions._of_moves(view)) == says
+    assert dict(descriptions._reassignments(answer)) == {("", "topics that move"): "['t']", **says}
+
+
+def test_a_move_that_is_none_is_one_too_many() -> None:
+    moves = ApiKey.LIST_PARTITION_REASSIGNMENTS
+    listed = {("", "topics that move"): "['t']", ("t-0", "move"): "a", ("t-1", "move"): "b"}
+    held: Truth = {moves: {("", "topics that move"): "['t']", ("t-0", "move"): "a"}}
+    assert rows(moves, listed, held)["t-1", "move"] == ("b", None, True)
+    assert rows(moves, listed, {})["t-1", "move"] == ("b", None, False)
+
+
+def test_a_new_producer_id_has_an_epoch_and_no_truth_of_its_own() -> None:
+    ids = ApiKey.INIT_PRODUCER_ID
+    answer = build(response_class(ids, 0), producer_id=4000, producer_epoch=1)
+    told = dict(descriptions._producer_id(answer))
+    found = rows(ids, told, {ids: {("", "its epoch"): "0"}})
+    assert found == {
+        ("", "its epoch"): ("1", "0", True),
+        ("", "new producer id"): ("4000", None, False),
+    }

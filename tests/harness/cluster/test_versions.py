@@ -8,10 +8,12 @@ from typing import Any, Self
 import pytest
 
 from harness.cluster import versions
+from harness.cluster.ask import request
 from harness.cluster.versions import SAME, Form, Question, compared
-from nodes.wire.apis import ApiKey, response_class
+from nodes.wire.apis import SUPPORTED, ApiKey, response_class
 from nodes.wire.build import build
 from nodes.wire.client import ConnectionFailed, RequestTimedOut
+from nodes.wire.codec import encode_request
 
 AT = ("127.0.0.1", 1)
 ALL = Question(
@@ -32,6 +34,18 @@ POSITIONS = Question(
 )
 Answers = Callable[[int], Any]
 """By version."""
+
+
+class Talk:
+    """Stands for a connection; ``answer``: to each request."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self.request = answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None: ...
 
 
 def metadata(version: int, **otherwise: Any) -> Any:
@@ -69,6 +83,109 @@ class Broker:
 
     def request(self, entity: Any) -> Any:
         return self.answers(entity.__version__)
+
+
+class Listing:
+    """A broker that tells where logs end, by partition; of what there is not, error 3.
+    ``together``: what else it does where it is asked for several."""
+
+    def __init__(self, together: Callable[[list[Any]], list[Any]] = lambda rows: rows) -> None:
+        self.together = together
+        self.requests = 0
+
+    def __call__(self, entity: Any) -> Any:
+        self.requests += 1
+        asked = [(t.name, int(p.partition_index)) for t in entity.topics for p in t.partitions]
+        rows = [self._row(*one) for one in asked]
+        if len(rows) > 1:
+            rows = self.together(rows)
+        told = [(name, row) for (name, _), row in zip(asked, rows, strict=False)]
+        topics = [
+            {"name": name, "partitions": [row for of, row in told if of == name]}
+            for name in dict.fromkeys(name for name, _ in told)
+        ]
+        return build(response_class(ApiKey.LIST_OFFSETS, entity.__version__), topics=topics)
+
+    def _row(self, topic: str, partition: int) -> dict[str, Any]:
+        there = topic != versions.NEVER_MADE
+        found = {"error_code": 0, "offset": 10 + partition} if there else {"error_code": 3}
+        return {"partition_index": partition, **found}
+
+
+def ends(count: int) -> Question:
+    """Of so many partitions, in one version."""
+    led = {"t": [(p, 1) for p in range(count)]}
+    served = {int(ApiKey.LIST_OFFSETS): (7, 7)}
+    asked = versions._Asked(["t"], led, {"t": list(range(count))}, False, True, True, served)
+    return next(q for q in versions.questions(asked) if q.about == "ends")
+
+
+def swapped(rows: list[Any]) -> list[Any]:
+    """Each is told what is another's."""
+    return [
+        {**row, "offset": other.get("offset", -1)}
+        for row, other in zip(rows, [*rows[1:], rows[0]], strict=True)
+    ]
+
+
+def spoiled(rows: list[Any]) -> list[Any]:
+    """One that there is not is why nothing is told of any."""
+    if all(row["error_code"] == 0 for row in rows):
+        return rows
+    return [{**row, "error_code": 3} for row in rows]
+
+
+def first_alone(rows: list[Any]) -> list[Any]:
+    return rows[:1]
+
+
+@pytest.mark.parametrize(
+    ("together", "alone", "beside"),
+    [
+        (lambda rows: rows, True, True),
+        (swapped, False, False),
+        (spoiled, True, False),
+        (first_alone, False, False),
+    ],
+)
+def test_many_are_told_of_together_as_each_alone(
+    monkeypatch: pytest.MonkeyPatch, together: Any, alone: bool, beside: bool
+) -> None:
+    broker = Listing(together)
+    monkeypatch.setattr(versions, "Connection", lambda *_: Talk(broker))
+    found = {key: (says == SAME, known) for key, says, known in compared(ends(3), AT)}
+    assert found == {
+        "version 7, one by one": (alone, True),
+        "version 7, beside what there is not": (beside, True),
+    }
+    assert broker.requests == 1 + 3 + 1 + 1
+
+
+def test_one_alone_is_asked_for_beside_what_there_is_not() -> None:
+    assert [versions._how(form) for form in ends(1).forms] == [
+        "version 7",
+        "version 7, beside what there is not",
+    ]
+
+
+def test_what_is_asked_for_in_other_words_can_be_written() -> None:
+    """Each form of each question, of a node that leads and coordinates something."""
+    served = {int(api): bounds for api, bounds in SUPPORTED.items()}
+    led = {"t": [(0, 3), (1, 2)], "u": [(0, 0)]}
+    partitions = {"t": [0, 1], "u": [0]}
+    asked = versions._Asked(["t", "u"], led, partitions, True, True, True, served, {}, ["g", "h"])
+    forms = [(q, form) for q in versions.questions(asked) for form in q.forms]
+    for question, form in forms:
+        for fields in (form.fields, *form.more):
+            assert encode_request(request(question.api, form.version, **fields), 0, "c")
+    alone = {q.about: len(form.more) for q, form in forms if form.says == versions._ALONE}
+    assert alone == {
+        **{"topics": 1, "logs": 2, "beginnings": 2, "ends": 2, "ends of leader epochs": 2},
+        **{"producers": 2, "the first records of what it leads": 2},
+        **{"groups": 1, "positions of groups": 1},
+    }
+    beside = {(q.api, q.about) for q, form in forms if form.says == versions._BESIDE}
+    assert len(beside) == len([form for _, form in forms if form.says == versions._ALONE])
 
 
 def told(
@@ -177,7 +294,10 @@ def test_an_error_that_older_versions_do_not_know(
 def test_the_oldest_has_no_word_for_who_is_away(all_live: bool) -> None:
     served = {int(ApiKey.METADATA): (0, 12)}
     asked = versions._Asked(["t"], {}, {"t": [0]}, False, all_live, True, served)
-    found = {q.about: [form.version for form in q.forms] for q in versions.questions(asked)}
+    found = {
+        q.about: [form.version for form in q.forms if form.says != versions._BESIDE]
+        for q in versions.questions(asked)
+    }
     least = 0 if all_live else 1
     assert found == {
         **{about: list(range(12, least - 1, -1)) for about in ("all topics", "topics")},

@@ -209,8 +209,32 @@ def test_of_two_members_one_stays_and_the_other_comes_and_goes(
     assert [(r["error"], r["offset"]) for r in kept[:1]] == [(22, 1)], "as it answers"
     assert {(g, member) for _, g, member in mini.commits} == {(1, "come-back-with-this")}
     assert {(r["error"], r["offset"]) for r in mine if r["step"] == "own"} == {(0, -1)}
+    told = {(r["step"], r["otherwise"]) for r in mine if r.get("otherwise") is not None}
+    assert {("enter", "nobody leads"), ("sync", "")} <= told, "as it answers"
     steps = [r["step"] for r in mine if r["step"] in ("enter", "part", "last", "sync")]
     assert steps.index("last") - steps.index("part") > 2, "the host is alone between"
+
+
+def test_a_member_holds_what_its_group_is_said_to_be_like_against_what_it_is(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """Once the group is stable; before, nobody says what its members were given."""
+    plan = spec("group-pair", group="g", topic="t", rate_per_s=100)
+
+    def described() -> set[tuple[str, str | None]]:
+        found = [r for r in done(rows(plan.output)) if r["step"] == "describe"]
+        assert {(r["node"], r["error"]) for r in found} <= {(1, 0)}
+        return {(r["state"], r.get("otherwise")) for r in found}
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(described)
+        assert {otherwise for _, otherwise in described()} == {None}
+        with mini.lock:
+            mini.leader_epoch = 1  # the group is stable from now on
+        wait_until(lambda: ("Stable", "client '' of m-1") in described())
+        workload.stop()
+    sound(rows(plan.output))
 
 
 def test_some_groups_are_joined_and_left_in_order(
