@@ -9,6 +9,7 @@ sessions can be long and none expires only because the machine is busy.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import itertools
 import random
@@ -41,7 +42,10 @@ settings.register_profile("unit", settings.get_profile("biplane"), max_examples=
 """For the inner loop (`make unit`)."""
 settings.load_profile("biplane")
 
-_JVM_FLAGS = ("-Xms64m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM_FLAGS = (
+    *("-Xms64m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    *("-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=1024"),  # as the harness starts it
+)
 _chroots = itertools.count()
 
 
@@ -69,6 +73,17 @@ def _is_serving(port: int) -> bool:
         probe.sendall(b"srvr")
         return probe.recv(4096).startswith(b"Zookeeper version")
     return False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected is there to the end: nobody need look for garbage in it, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # marks are there before -m asks for them
