@@ -31,6 +31,8 @@ no fault names; the fourth where there was no fault at all:
   waits with the first answer until it knows the topic itself (DelayedCreatePartitions);
 - ``made-out-of-turn``: a partition that a topic was given has no leader yet, though the controller
   has made a topic that was written later (`in_turn`);
+- ``older-order-stands``: of several orders about one partition the last does not stand
+  (`last_order`);
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``, ``election-denied``: what is answered is what
@@ -63,6 +65,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.administration.answered import KEPT, answered
 from checkers.promises.administration.impossible import REFUSED, impossible, mixes
 from checkers.promises.administration.in_turn import MADE_IN_TURN, in_turn
+from checkers.promises.administration.last_order import CONTRARY, last_order
 from checkers.promises.refusals.failures import AUTHORIZER
 
 if TYPE_CHECKING:
@@ -180,6 +183,7 @@ def check(history: History) -> Outcome:
             *answered(history, key, rows, outcome, trial.are_there),
             *_denials(trial, outcome),
             *(*_forgotten(trial), *_in_turn(trial, outcome)),
+            *last_order(history, key, rows, trial.in_office, partial(outcome.saw, *key, CONTRARY)),
         ):
             outcome.add(finding)
     return outcome
@@ -401,6 +405,7 @@ PROMISE: Final = Promise(
     source="KafkaController (elect, onNewPartitionCreation), KafkaApis, ZkAdminManager",
     rules={
         "made-out-of-turn": "Partitions and topics are made in the order they were written in.",
+        "older-order-stands": "Of orders that contradict each other the last one stands.",
         "request-refused": "A sound request of an operator is not refused.",
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
@@ -421,6 +426,7 @@ PROMISE: Final = Promise(
         ANSWERED: "by what was asked for, each try",
         REFUSED: "and were refused, by any broker",
         KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
+        CONTRARY: "given one after the other, while the controller waited for ZooKeeper",
         MADE_IN_TURN: "by the order of ZooKeeper's own log",
         MADE: "by ZooKeeper's log",
     },
@@ -433,7 +439,10 @@ PROMISE: Final = Promise(
         "without ZooKeeper: all of it",
     ),
     timed=frozenset(
-        {"request-unanswered", "never-refused", "never-elected", "never-told", "never-made"}
+        {
+            *("request-unanswered", "never-refused", "never-elected", "never-told", "never-made"),
+            "older-order-stands",
+        }
     ),
     check=check,
 )
