@@ -34,11 +34,12 @@ Lawful, and looks similar:
 - a log that was moved off a broker which was away at some time: nobody tells that one, when it is
   back, to delete it (Kafka's stray logs);
 - a client that keeps its records back, or has got stuck, and asks no broker for them: `unknown`.
-  Each try counts that a broker was asked for (`checkers.facts.clients.asked`);
+  Each try counts that a broker was asked for (`checkers.facts.clients.asked`), and of a consumer's
+  time that in which it had asked (``waiting``), at least half of which it takes;
 - acks=0: nobody answers.
 
 Blind: systems and scenarios without a client of that kind; a client that cannot find a leader to
-send to offers nothing, or asks nobody, which is `unknown`; whether consumers asked is not told.
+send to offers nothing, or asks nobody, which is `unknown`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from typing import TYPE_CHECKING, Final
 
 from checkers.facts.after_healing import AfterHealing, At, Trial
 from checkers.facts.calm import brokers
-from checkers.facts.clients import END_NS, Sum, healed_trials, sums
+from checkers.facts.clients import END_NS, Sum, healed_trials, sums, waited_ns
 from checkers.facts.committed import committed
 from checkers.facts.leadership import Key
 from checkers.facts.topics import is_gone
@@ -104,7 +105,7 @@ def check(history: History) -> Outcome:
         for workload in workloads or ():
             mine = by_client.get((each.key, workload.process), [])
             if workload.role == "consumer":
-                _consumer(outcome, each, workload, mine, new)
+                _consumer(history, outcome, each, workload, mine, new)
             elif workload.acks:
                 _producer(outcome, each, workload, mine)
             else:
@@ -358,6 +359,7 @@ def _cannot_be_asked(
 
 
 def _consumer(
+    history: History,
     outcome: Outcome,
     seen: AfterHealing,
     workload: Workload,
@@ -380,21 +382,26 @@ def _consumer(
             if why:
                 outcome.unknown(*seen.key, f"{says}: {why}")
             continue
-        waited_ns = last_t - produced.acked_t
-        if polls < ATTEMPTS or waited_ns < _long_ns(seen):
-            says = f"{says} in {polls} polls over {max(0, waited_ns) / 1e9:.1f} s"
+        polled_ns = max(0, last_t - produced.acked_t)
+        says = f"{says} in {polls} polls over {polled_ns / 1e9:.1f} s"
+        if polls < ATTEMPTS or polled_ns < _long_ns(seen):
             outcome.unknown(*seen.key, f"{says}: too little to tell{_slow(seen)}")
+            continue
+        asked_ns = waited_ns(history, seen.key, workload.process, at, produced.acked_t)
+        if 2 * asked_ns < polled_ns:
+            why = f"nobody tells that a broker was asked for more than {asked_ns / 1e9:.1f} s"
+            outcome.unknown(*seen.key, f"{says}: {why}")
             continue
         where = {"topic": at[0], "partition": at[1]}
         outcome.add(
             Finding(
                 "never-delivered",
-                f"{says} in {polls} polls over {waited_ns / 1e9:.1f} s, after the last "
-                "fault was healed",
+                f"{says}, after the last fault was healed",
                 *seen.key,
                 (
                     Pick("fault", {"phase": "healed"}, rows=1, last=True),
                     Pick("produce", {**where, "type": "ok"}, from_t=seen.since_t),
+                    Pick("waiting", {**where, "process": workload.process}, rows=1, last=True),
                     Pick("fetch", {**where, "process": workload.process}, rows=1, last=True),
                     Pick("fetch", {"process": workload.process}, from_t=seen.since_t, rows=1),
                 ),
@@ -481,7 +488,7 @@ PROMISE: Final = Promise(
     },
     unknown_when=(
         "what did not recover was looked at for too short a time, or tried too seldom",
-        "nobody tells that a broker was asked for what it did not take",
+        "nobody tells that a broker was asked for what it did not take, or give",
         "a fault was not healed, or a node ended by itself, where it matters",
         "the state in the end was not read, of a node or a partition",
         "a node does not run, and nobody had taken it down; leaderships are given back, and of a "
