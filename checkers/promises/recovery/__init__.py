@@ -18,7 +18,8 @@ something has not recovered by then, the harness goes on looking and the load go
 has not is a violation where it was looked at long enough (`LONG_NS`, and longer on a machine that
 stood still, or is busy) and tried often enough (`ATTEMPTS`), and
 `unknown` where it was not. Never silence. And what takes no record while nothing is in place
-between one fault and the next: ``not-accepted``, `between_faults`.
+between one fault and the next: ``not-accepted``, `between_faults`; who is back then and in no
+in-sync set: ``left-out``, `left_out`.
 
 Lawful, and looks similar:
 - a fault that was injected and not healed: what it names (all, when it names nothing) is not
@@ -58,6 +59,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.recovery.between_faults import BETWEEN, between_faults
+from checkers.promises.recovery.left_out import BACK, left_out
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -82,6 +84,8 @@ def check(history: History) -> Outcome:
         else:
             seen[key] = found
     between_faults(history, outcome)
+    for finding in left_out(history, outcome):
+        outcome.add(finding)
     if not seen:
         return outcome
     gives_back = history.run.brokers.get(_GIVES_BACK) == "true"
@@ -470,6 +474,7 @@ PROMISE: Final = Promise(
         "never-in-sync": "Every replica whose broker runs comes in sync again.",
         "never-given-back": "A controller that gives leaderships back gives all of them back.",
         "not-accepted": "What is whole takes records with acks=all between faults, too.",
+        "left-out": "Who is back comes in sync before the next fault, where there is time.",
         "never-accepted": "Every partition takes records to the end, with each level of acks.",
         "never-delivered": "Every consumer is given new records of every partition.",
         "never-answered": "Every broker answers those that ask it.",
@@ -482,6 +487,7 @@ PROMISE: Final = Promise(
         "partitions written to with acks=1": "by producer",
         "partitions written to with acks=all": "by producer",
         BETWEEN: "by producer, where nothing was in place for long enough",
+        BACK: "by ZooKeeper's log, where nothing was in place for long enough",
         "partitions read by consumers": "that had new records",
         "brokers asked by readers and probers": "by client",
         "administration under way": "deletions, reassignments, logs and settings found in the end",
@@ -495,6 +501,7 @@ PROMISE: Final = Promise(
         "partition that is not told",
     ),
     blind=("clients of a kind that a scenario does not have; acks=0",),
-    timed=frozenset({"not-accepted"}),
+    timed=frozenset({"not-accepted", "left-out"}),
+    patient=frozenset({"left-out"}),
     check=check,
 )
