@@ -32,7 +32,7 @@ from faults.base import BaseFault, wait_for
 from faults.leadership import move
 from faults.observing import await_full_isr, log_end, next_in_line, read_partition
 from faults.params import Params
-from faults.protocol import Capability, Context, Entry, Link, PartitionState
+from faults.protocol import Capability, Context, Entry, FaultFailed, Link, PartitionState
 from faults.targets import partition_state
 
 LAGGARDS: Final = ("successor", "last")
@@ -43,7 +43,8 @@ _SETTLED_S: Final = 0.15
 
 class _HeldKill(BaseFault):
     """A leader's answers on one link are thrown away until what is waited for has come about, then
-    it is killed. The connections go with the toxic. heal starts it again.
+    it is killed. The connections go with the toxic. heal starts it again. Whoever loses its office
+    before is let go, and its successor meant.
 
     Parameters: partition, whose leader it is; records, see the kinds; in_sync_ms: how long to wait
     for a live in-sync follower; lag_ms: and for those records; least: so many are enough when half
@@ -84,9 +85,52 @@ class _HeldKill(BaseFault):
         raise NotImplementedError
 
     def apply(self, ctx: Context) -> None:
+        until = ctx.now_ns() + self.in_sync_ms * 1_000_000
+        while not self._end_one(ctx):
+            if ctx.now_ns() > until:
+                raise FaultFailed(f"no leader of {self.topic}-{self.partition} stays in office")
+
+    def _end_one(self, ctx: Context) -> bool:
+        """False: who was held lost its office before all had come about, and is let go. So does a
+        broker that was paused before, when its session turns out to be over: it is cut to what its
+        successor has."""
+        leader, followers = self._await_followers(ctx)
+        self.nodes = list(dict.fromkeys([*self.nodes, leader]))
+        self.detail["controller"] = ctx.view.controller()
+        self.hold_answers(ctx, leader, self.link)
+        at_first = self.end(ctx, leader)
+        patient_until = ctx.now_ns() + self.lag_ms * 500_000
+
+        def has_come_about() -> bool:
+            wanted = self.records if ctx.now_ns() < patient_until else self.least
+            return self.come_about(ctx, leader, followers, at_first) >= wanted
+
+        wait_for(
+            ctx,
+            lambda: has_come_about() or not self._is_in_office(ctx, leader),
+            timeout_ms=self.lag_ms,
+            what=f"broker {leader} has {self.records} records {self.waits_for} {followers}",
+            poll_s=_LOOK_S,
+        )
+        if self._is_in_office(ctx, leader):
+            self.before_death(ctx, leader)
+            ctx.sleep(self.longer_ms / 1000)
+        if not self._is_in_office(ctx, leader):
+            self.detail.setdefault("succeeded", []).append(leader)
+            self.let_answers(ctx, leader, self.link)
+            return False
+        ended = self.end_of_office(ctx, leader)
+        found = self.come_about(ctx, leader, followers, at_first)
+        self.detail |= {"followers": followers, "records": found}
+        self.took_hold = found > 0 and ended
+        self.let_answers(ctx, leader, self.link)  # who dials it when it is back is answered at once
+        return True
+
+    def _await_followers(self, ctx: Context) -> tuple[int, list[int]]:
+        """The leader and its followers, as they are seen now: a moment later there may be none."""
         leader, followers = -1, list[int]()
 
-        def has_followers() -> bool:  # as they are seen now: a moment later there may be none
+        def has_followers() -> bool:
             nonlocal leader, followers
             state = self._state(ctx)
             leader, followers = state.leader, self._followers(ctx, state)
@@ -99,30 +143,10 @@ class _HeldKill(BaseFault):
             what=f"the leader of {self.topic}-{self.partition} has a live follower in sync",
             poll_s=_LOOK_S,
         )
-        self.nodes = [leader]
-        self.detail["controller"] = ctx.view.controller()
-        self.hold_answers(ctx, leader, self.link)
-        at_first = self.end(ctx, leader)
-        patient_until = ctx.now_ns() + self.lag_ms * 500_000
+        return leader, followers
 
-        def has_come_about() -> bool:
-            wanted = self.records if ctx.now_ns() < patient_until else self.least
-            return self.come_about(ctx, leader, followers, at_first) >= wanted
-
-        wait_for(
-            ctx,
-            has_come_about,
-            timeout_ms=self.lag_ms,
-            what=f"broker {leader} has {self.records} records {self.waits_for} {followers}",
-            poll_s=_LOOK_S,
-        )
-        self.before_death(ctx, leader)
-        ctx.sleep(self.longer_ms / 1000)
-        succeeded = self.end_of_office(ctx, leader)
-        found = self.come_about(ctx, leader, followers, at_first)
-        self.detail |= {"followers": followers, "records": found}
-        self.took_hold = found > 0 and succeeded
-        self.let_answers(ctx, leader, self.link)  # who dials it when it is back is answered at once
+    def _is_in_office(self, ctx: Context, leader: int) -> bool:
+        return self._state(ctx).leader == leader and leader in ctx.view.live_brokers()
 
     waits_for: ClassVar[str]
 
@@ -183,7 +207,7 @@ class LaggedMove(LaggedKill):
         followers = self._followers(ctx, self._state(ctx))
         self._behind = super().come_about(ctx, leader, followers, 0) if followers else 0
         moves = move(ctx, [self._state(ctx)], "next", ctx.rng, _MOVE_MS, "rotate")
-        self.nodes = [leader, *(one["to"] for one in moves)]
+        self.nodes = list(dict.fromkeys([*self.nodes, *(one["to"] for one in moves)]))
         self.detail["moves"] = moves
         return self._state(ctx).leader != leader
 

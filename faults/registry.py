@@ -10,6 +10,7 @@ from faults.base import BaseFault
 from faults.behind_the_epoch import BehindTheEpoch
 from faults.broker_config import BrokerConfig
 from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
+from faults.contrary_orders import ContraryOrders
 from faults.cpu_limit import CpuLimit
 from faults.deletion import DeleteTopic, DeleteTopicAway, DeleteTopicMoving, RecreateTopic
 from faults.depose_controller import DeposeController
@@ -112,6 +113,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         Reassign,
         ReassignSucceeded,
         ReassignCalledOff,
+        ContraryOrders,
         Reorder,
         ZombieController,
         DeposeController,

@@ -48,7 +48,7 @@ from nodes.coordination.zk import KafkaZkClient
 from nodes.core.brokers import Broker, EndPoint, check_endpoints_are_free
 from nodes.core.errors import ApiError, Errors
 from nodes.core.rules import Rules
-from nodes.dynamic_configs import ENTITY_TYPE, current
+from nodes.dynamic_configs import ENTITY_TYPE, DynamicConfigs, current
 from nodes.exceptions import tell_exceptions
 from nodes.groups.coordinator import GroupCoordinator
 from nodes.groups.gauges import register_gauges as register_group_gauges
@@ -106,7 +106,8 @@ class KafkaServer:
         zk = self._connect(config, checks_controller_znode=rules.checks_controller_znode())
         cluster_id = zk.create_or_get_cluster_id(_random_cluster_id())
         log.info("%s Cluster ID = %s", self._says, cluster_id)
-        settings = current(config, zk.get_entity_configs, DYNAMIC_LOG_CONFIGS)
+        dynamic = DynamicConfigs(config.broker_id, zk.get_entity_configs)
+        settings = current(config, dynamic.of, DYNAMIC_LOG_CONFIGS)
         logs = open_logs(
             settings,
             trace,
@@ -170,7 +171,7 @@ class KafkaServer:
         controller.startup()
         self._before("logs", "controller", controller.shutdown)
         self._disks.start(partial(_take_out, replica_manager, zk, config.broker_id))
-        of_broker = partial(_change_settings, config, zk, logs, controller, rules)
+        of_broker = partial(_change_settings, config, dynamic, zk, logs, controller, rules)
         reconfigure = partial(_reconfigure, replica_manager, controller, of_broker)
         changes = ConfigChanges(zk, reconfigure, rules=rules)
         changes.startup()
@@ -183,6 +184,7 @@ class KafkaServer:
                 metadata_cache=metadata_cache,
                 controller=controller,
                 admin=_admin(config, zk, metadata_cache, logs),
+                broker_configs=dynamic.of,
                 zk=zk,
                 producer_ids=ProducerIdManager(config.broker_id, zk),
                 groups=groups,
@@ -334,12 +336,14 @@ def _reconfigure(
 
 def _change_settings(
     config: BrokerConfig,
+    dynamic: DynamicConfigs,
     zk: KafkaZkClient,
     logs: LogManager,
     controller: KafkaController,
     rules: Rules,
 ) -> None:
-    settings = current(config, zk.get_entity_configs, DYNAMIC_LOG_CONFIGS)
+    dynamic.take_in()
+    settings = current(config, dynamic.of, DYNAMIC_LOG_CONFIGS)
     overrides_of = zk.get_topic_configs if rules.keeps_overrides() else _no_overrides
     logs.reconfigure(log_defaults(settings), overrides_of)
     controller.set_unclean_leader_election(settings.unclean_leader_election_enable)

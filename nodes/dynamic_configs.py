@@ -29,14 +29,33 @@ def overridden(config: BrokerConfig, configs: Mapping[str, str]) -> BrokerConfig
     return config.replace(**{field: getattr(parsed, field) for field in fields})
 
 
+class DynamicConfigs:
+    """What was set for brokers, as this one has taken it in last: it tells of itself what it goes
+    by, not what somebody has just written, and need not ask ZooKeeper for it (Kafka's
+    DynamicBrokerConfig.currentDynamicBrokerConfigs). Any thread."""
+
+    def __init__(self, broker_id: int, read: Callable[[str, str], Mapping[str, str]]) -> None:
+        """`read` gives an entity's configs; it is asked at once."""
+        self._broker_id, self._read = broker_id, read
+        self._known: Mapping[str, Mapping[str, str]] = {}
+        self.take_in()
+
+    def take_in(self) -> None:
+        """Read all of it anew."""
+        names = (DEFAULT_ENTITY, str(self._broker_id))
+        self._known = {name: self._read(ENTITY_TYPE, name) for name in names}
+
+    def of(self, entity: str) -> Mapping[str, str]:
+        """`DEFAULT_ENTITY`, or this broker's id."""
+        return self._known.get(entity, {})
+
+
 def current(
-    config: BrokerConfig,
-    read: Callable[[str, str], Mapping[str, str]],
-    may_change: Collection[str],
+    config: BrokerConfig, of: Callable[[str], Mapping[str, str]], may_change: Collection[str]
 ) -> BrokerConfig:
-    """`config` as ZooKeeper has it now; `read` gives an entity's configs. What somebody wrote past
-    all validation counts for nothing, nor does any config that may not change."""
-    found = {**read(ENTITY_TYPE, DEFAULT_ENTITY), **read(ENTITY_TYPE, str(config.broker_id))}
+    """`config` as it is now; `of` gives what was set for an entity. What somebody wrote past all
+    validation counts for nothing, nor does any config that may not change."""
+    found = {**of(DEFAULT_ENTITY), **of(str(config.broker_id))}
     for name, value in found.items():
         if name in may_change:
             try:

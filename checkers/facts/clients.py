@@ -108,6 +108,20 @@ def chaos(history: History) -> dict[Trial, tuple[int, int]]:
     return {t: (ends[t, "begin"], ends[t, "end"]) for t in begun if (t, "end") in ends}
 
 
+def waited_ns(history: History, key: Trial, process: str, at: At, from_t: int) -> int:
+    """For how long (ns) a consumer certainly asked a broker for a partition, and was given nothing
+    of it, from ``from_t`` (ns) on; of one suspect, as each costs a query."""
+    if not history.has("waiting"):
+        return 0
+    own: dict[str, str | int] = {"arm": key[0], "trial": key[1], "process": process}
+    own |= {"topic": at[0], "partition": at[1]}
+    rows = history.frame("waiting").where(F.col("from_t") >= from_t)
+    for name, value in own.items():
+        rows = rows.where(F.col(name) == value)
+    summed = rows.agg(F.sum(F.col("t") - F.col("from_t")).alias("ns")).toArrow().to_pylist()
+    return int(summed[0]["ns"] or 0)
+
+
 def asked() -> Column:
     """Whether a row shows that a broker was asked: it answered, or the client says whom it asked,
     or that it sent something. A library may take records and send none, which no broker is to blame

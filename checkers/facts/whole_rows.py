@@ -56,6 +56,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         _need("partition offset leader_epoch whole", type=_OK, topic=_THERE),
         _need(_TP, type=_OK, offset=_THERE),
     ),
+    "waiting": (_need(f"node {_TP} from_t"),),
     "assignment": (_need(f"{_TP} group event"),),
     "commit": (*_OPERATION, _need(f"{_TP} group offset")),
     "committed": (*_OPERATION, _need("group"), _need("partition offset", type=_OK, topic=_THERE)),

@@ -109,6 +109,12 @@ _KINDS: Final = (
         },
     ),
     Kind(
+        "waiting",
+        "A consumer (`process`), a library, was given nothing of a partition from `from_t` on, "
+        "and had asked a broker (`node`) for it, by its statistics.",
+        {**_TP, "from_t": "int64"},
+    ),
+    Kind(
         "assignment",
         "A member of a consumer group (`process`) was given a partition, or it was taken away.",
         {

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic_ns as _now_ns
 from typing import Any, Final
@@ -198,7 +198,7 @@ class ClusterAdmin:
         )
 
     def set_broker_config(self, node: int, name: str, value: str) -> None:
-        """Any broker takes it for itself: no controller is asked, and nothing is tried again."""
+        """Any broker takes it for itself: no controller is asked."""
         entity = request(
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             1,
@@ -211,8 +211,8 @@ class ClusterAdmin:
             ],
             validate_only=False,
         )
-        answer = self._ask_broker(node, entity, what := f"setting {name} of broker {node}")
-        _refuse_errors(answer.responses, what)
+        what = f"setting {name} of broker {node}"
+        self._ask_broker(node, entity, lambda answer: answer.responses, what)
 
     def broker_config(self, node: int, name: str) -> str | None:
         """None for a config that it does not know or does not tell."""
@@ -222,17 +222,34 @@ class ClusterAdmin:
             "configuration_keys": [name],
         }
         entity = request(ApiKey.DESCRIBE_CONFIGS, 1, resources=[resource], include_synonyms=False)
-        answer = self._ask_broker(node, entity, what := f"reading {name} of broker {node}")
-        _refuse_errors(answer.results, what)
-        values = [c.value for row in answer.results for c in row.configs if c.name == name]
+        what = f"reading {name} of broker {node}"
+        rows = self._ask_broker(node, entity, lambda answer: answer.results, what)
+        values = [c.value for row in rows for c in row.configs if c.name == name]
         return values[0] if values else None
 
-    def _ask_broker(self, node: int, entity: Any, what: str) -> Any:
+    def _ask_broker(
+        self, node: int, entity: Any, rows_of: Callable[[Any], Sequence[Any]], what: str
+    ) -> Sequence[Any]:
+        """The rows of its answer, none of which has an error. A broker that has only just come back
+        is asked again: it may not answer yet, or be between two sessions, of which it can say no
+        better than UNKNOWN_SERVER_ERROR (ApiError, of ZooKeeper's SessionExpiredException)."""
         address = self._links.address(node, Link.CLIENT, direct=True)
-        try:
-            return ask(address, entity, _TIMEOUT_S)
-        except NoAnswer as e:
-            raise FaultFailed(f"{what}: {e}") from e
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            try:
+                rows = rows_of(ask(address, entity, _TIMEOUT_S))
+            except NoAnswer as e:
+                reason, for_good = str(e), False
+            else:
+                bad = [row for row in rows if int(row.error_code) != NONE]
+                if not bad:
+                    return rows
+                code = int(bad[0].error_code)
+                reason = f"{error_name(code)} ({bad[0].error_message})"
+                for_good = code != _UNKNOWN_SERVER_ERROR
+            if for_good or time.monotonic() > deadline:
+                raise FaultFailed(f"{what}: {reason}")
+            time.sleep(_PAUSE_S)
 
     def remove_controller(self) -> None:
         """As an operator does in ZooKeeper's shell when a controller hangs."""
@@ -333,10 +350,3 @@ class ClusterAdmin:
             if time.monotonic() > deadline:
                 raise FaultFailed(f"waited {_TIMEOUT_S:g} s in vain for {what}")
             time.sleep(_PAUSE_S)
-
-
-def _refuse_errors(rows: Iterable[Any], what: str) -> None:
-    for row in rows:
-        if int(row.error_code) != NONE:
-            reason = f"{error_name(int(row.error_code))} ({row.error_message})"
-            raise FaultFailed(f"{what}: {reason}")

@@ -176,6 +176,9 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         if e.get("offset") is not None
         else f"a poll of {e.place} gave nothing: {e.came_of}"
     ),
+    "waiting": lambda e: (
+        f"{e.process} has asked node {e.node} for {e.place}, and was given nothing"
+    ),
     "assignment": lambda e: f"{e.process} of group {e.group}: {e.place} is {e.event}",
     "listed_offset": lambda e: (
         f"node {e.node} was asked where {e.place} {_asked(e.asked_ms)}: {_found(e)}"

@@ -161,11 +161,15 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             begins_ms = [entry.at_ms for entry in entries]
             return Plan.of(rng.getrandbits(31), rested(in_turn(entries), rng, profile, begins_ms))
         partition = f"{TOPIC}-{rng.randrange(PARTITIONS)}"
-        # A pause outlasts the session: the broker wakes up replaced, with an old broker epoch, and
-        # before the next step, which must not take it for the leader that it no longer is.
+        # A pause outlasts the session, by ZooKeeper's own word: the broker wakes up replaced, with
+        # an old broker epoch, and the next step must not take it for the leader that it was.
         down_ms = SESSION_TIMEOUT_MS + 300 if way == "pause" else rng.randint(200, 800)
         first_stop = way == "stop" and not any(entry.fault == way for entry in entries)
-        target = "not-controller" if first_stop else f"leader:{partition}"
+        aimed: dict[str, object] = {
+            "target": "not-controller" if first_stop else f"leader:{partition}"
+        }
+        if way == "pause":
+            aimed["until_unregistered"] = True
         entries.append(
             Entry(
                 id=f"{way}-{len(entries)}",
@@ -176,7 +180,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 # truncation is for, and what an acknowledgement before replication would lose.
                 params={"partition": partition, "resend": True, "longer_ms": RESEND_MS}
                 if lagged
-                else {"target": target},
+                else aimed,
             )
         )
         at_ms += step_ms

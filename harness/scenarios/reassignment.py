@@ -43,6 +43,7 @@ SUCCEEDED_MS = 2500
 """So long before its end the flood is over, and the last move begins."""
 CALLED_OFF_MS = 2500
 """When that one is over."""
+CONTRARY_MS = 2000
 DELETED_MS = 2000
 GIVEN_UP_MS = 10_000
 """So long it is waited for that a topic is moved, or gone, which takes a second."""
@@ -108,13 +109,24 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             params={"partition": f"{TOPIC}-{(first + 1) % PARTITIONS}"},
         )
     )
+    contrary_ms = succeeded_ms + CALLED_OFF_MS + CONTRARY_MS
+    moves.append(
+        Entry(
+            id="contrary",
+            fault="contrary-orders",
+            at_ms=contrary_ms,
+            duration_ms=0,
+            after="called-off",
+            params={"partition": f"{TOPIC}-{(first + 2) % PARTITIONS}"},
+        )
+    )
     moves.append(
         Entry(
             id="deleted",
             fault="delete-topic-moving",
-            at_ms=succeeded_ms + CALLED_OFF_MS + DELETED_MS,
+            at_ms=contrary_ms + DELETED_MS,
             duration_ms=0,
-            after="called-off",
+            after="contrary",
             params={"partitions": 1, "replicas": 2, "timeout_ms": GIVEN_UP_MS},
         )
     )

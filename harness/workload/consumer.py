@@ -7,6 +7,7 @@ what was acknowledged last is to be given to it like all the rest.
 Every record delivered is a `fetch` row; a poll that delivered none is one row with a null offset.
 The rows of one poll share its number. Positions are librdkafka's own: after an error it goes on by
 itself, and an offset out of range resets it to the earliest (a rewind that the checkers can see).
+What it waits for in vain is written down as well (`harness.workload.waiting`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from harness.workload.lifecycle import Lifecycle
 from harness.workload.recorder import LiveRecorder
 from harness.workload.spec import WorkloadError, WorkloadSpec
 from harness.workload.values import decode, is_whole
+from harness.workload.waiting import EVERY_MS, Waiting
 
 _CONNECT_S: Final = 20.0
 _DRAINED_NS: Final = 2_000_000_000
@@ -54,6 +56,7 @@ class Consumer:
 
     def run(self, recorder: LiveRecorder, life: Lifecycle) -> None:
         params = self._params
+        waiting = Waiting(recorder)
         client = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": self._spec.bootstrap_servers,
@@ -71,6 +74,8 @@ class Consumer:
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 3,
+                "stats_cb": waiting.told,
+                "statistics.interval.ms": EVERY_MS,
                 **params.client,
             }
         )
@@ -104,6 +109,9 @@ class Consumer:
                 first = client.poll(params.poll_ms / 1000)
                 messages = [] if first is None else [first, *client.consume(params.max_records, 0)]
                 record_poll(recorder, poll, now, messages)
+                for message in messages:
+                    if message.error() is None:
+                        waiting.given(message.topic(), message.partition())
                 given_ns = time.monotonic_ns() if messages else given_ns
                 poll += 1
         finally:

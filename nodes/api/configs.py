@@ -69,7 +69,7 @@ class ConfigApi:
                 text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
                 raise ApiError(Errors.INVALID_REQUEST, text)
             if name == "":
-                of_all = self._services.admin.broker_configs(DEFAULT_ENTITY)
+                of_all = self._services.broker_configs(DEFAULT_ENTITY)
                 return dynamic_entries(of_all, Source.DYNAMIC_DEFAULT_BROKER)
             return self._of_broker().values()
         raise ApiError(Errors.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
@@ -80,9 +80,8 @@ class ConfigApi:
 
 def entries_of_broker(services: Services) -> dict[str, Entry]:
     """This broker's configs as they are now."""
-    admin, config = services.admin, services.config
-    of_own = admin.broker_configs(str(config.broker_id))
-    return broker_entries(config, admin.broker_configs(DEFAULT_ENTITY), of_own)
+    of, config = services.broker_configs, services.config
+    return broker_entries(config, of(DEFAULT_ENTITY), of(str(config.broker_id)))
 
 
 def _config_row(entry: Entry, synonyms: bool) -> Row:

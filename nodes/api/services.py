@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,8 @@ class Services:
     """The parts behind the APIs. All of them are thread-safe; handlers hold no state of their own.
 
     `broker_epoch` answers this broker's epoch (the czxid of its registration), which changes
-    when it registers again; `now_ns` is CLOCK_MONOTONIC.
+    when it registers again; `broker_configs` what was set for an entity while brokers run, as this
+    one has taken it in; `now_ns` is CLOCK_MONOTONIC.
     """
 
     config: BrokerConfig
@@ -33,6 +34,7 @@ class Services:
     metadata_cache: MetadataCache
     controller: KafkaController
     admin: AdminManager
+    broker_configs: Callable[[str], Mapping[str, str]]
     zk: KafkaZkClient
     producer_ids: ProducerIdManager
     groups: GroupCoordinator

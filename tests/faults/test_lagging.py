@@ -37,13 +37,11 @@ def test_who_would_be_elected_is_first_in_the_assignment() -> None:
 
 
 def test_who_is_made_to_lag_is_who_is_killed(ctx: Any, entry: Any, logs: Any) -> None:
-    """Though the leadership moves in between."""
     real = ctx.cluster.add_toxic
 
     def add_toxic(node: int, link: Link, **toxic: Any) -> None:
         real(node, link, **toxic)
         assert (toxic["kind"], toxic["stream"]) == ("timeout", "downstream")
-        elect(ctx.cluster, ("t", 0), 3)
         logs(1, "t-0", 20)  # it goes on, and its followers do not
 
     ctx.cluster.add_toxic = add_toxic
@@ -60,6 +58,70 @@ def test_who_is_made_to_lag_is_who_is_killed(ctx: Any, entry: Any, logs: Any) ->
     fault.heal(ctx)
     fault.heal(ctx)
     assert ctx.cluster.calls[3:] == [("start", 1)]
+    assert not ctx.cluster.toxics
+
+
+@pytest.mark.parametrize("when", ["as it is held", "as it lives on", "its session ends"])
+def test_who_loses_its_office_is_let_go_and_its_successor_held(
+    ctx: Any, entry: Any, logs: Any, when: str
+) -> None:
+    """Who was paused before leads until its session is known to be over."""
+    real, sleep, remove = ctx.cluster.add_toxic, ctx.sleep, ctx.cluster.remove_toxic
+    session_ends = when == "its session ends"
+
+    def succeeded() -> None:
+        logs(1, "t-0", 5)
+        if session_ends:  # nobody is elected yet
+            ctx.cluster.live_brokers = lambda: [2, 3]
+        else:
+            elect(ctx.cluster, ("t", 0), 3)
+
+    def remove_toxic(node: int, link: Link, **toxic: Any) -> None:
+        remove(node, link, **toxic)
+        if session_ends and node == 1:
+            elect(ctx.cluster, ("t", 0), 3)
+
+    ctx.cluster.remove_toxic = remove_toxic
+
+    def add_toxic(node: int, link: Link, **toxic: Any) -> None:
+        real(node, link, **toxic)
+        logs(node, "t-0", 20)
+        if node == 1 and when != "as it lives on":
+            succeeded()
+
+    def sleeps(seconds: float) -> None:
+        if seconds == 0.04 and ctx.cluster.states["t", 0].leader == 1:
+            succeeded()
+        sleep(seconds)
+
+    ctx.cluster.add_toxic, ctx.sleep = add_toxic, sleeps
+    fault = build(entry("lagged-kill", partition="t-0", longer_ms=40))
+    fault.inject(ctx)
+    assert ctx.cluster.calls == [
+        ("add_toxic", 1, Link.INTER_BROKER, "e1"),
+        ("remove_toxic", 1, Link.INTER_BROKER, "e1"),
+        ("add_toxic", 3, Link.INTER_BROKER, "e1"),
+        ("kill", 3),
+        ("remove_toxic", 3, Link.INTER_BROKER, "e1"),
+    ]
+    assert (fault.took_hold, fault.nodes) == (True, [1, 3])
+    assert fault.detail["succeeded"] == [1]
+    assert fault.detail["followers"] == ([2] if session_ends else [1, 2])
+    fault.heal(ctx)
+
+
+def test_where_nobody_stays_in_office_nobody_is_killed(ctx: Any, entry: Any, logs: Any) -> None:
+    real = ctx.cluster.add_toxic
+
+    def add_toxic(node: int, link: Link, **toxic: Any) -> None:
+        real(node, link, **toxic)
+        elect(ctx.cluster, ("t", 0), 3 if node == 1 else 1)
+
+    ctx.cluster.add_toxic = add_toxic
+    fault = build(entry("lagged-kill", partition="t-0", in_sync_ms=30))
+    with pytest.raises(FaultFailed, match="no leader of t-0 stays in office"):
+        fault.inject(ctx)
+    assert not any(call[0] == "kill" for call in ctx.cluster.calls)
     assert not ctx.cluster.toxics
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from nodes.api.config_entries import DYNAMIC_LOG_CONFIGS
 from nodes.config import BrokerConfig, ConfigError
-from nodes.dynamic_configs import current, overridden
+from nodes.dynamic_configs import DynamicConfigs, current, overridden
 
 
 def config(**given: str) -> BrokerConfig:
@@ -23,11 +23,17 @@ Entities = Mapping[str, Mapping[str, str]]
 
 
 def now(of: BrokerConfig, entities: Entities) -> BrokerConfig:
-    def read(entity_type: str, name: str) -> Mapping[str, str]:
-        assert entity_type == "brokers"
-        return entities.get(name, {})
+    return current(of, lambda name: entities.get(name, {}), DYNAMIC_LOG_CONFIGS)
 
-    return current(of, read, DYNAMIC_LOG_CONFIGS)
+
+def test_what_a_broker_tells_of_itself_is_what_it_has_taken_in() -> None:
+    entities: dict[tuple[str, str], dict[str, str]] = {("brokers", "1"): {"a": "1"}}
+    dynamic = DynamicConfigs(1, lambda *entity: entities.get(entity, {}))
+    assert (dynamic.of("1"), dynamic.of("<default>"), dynamic.of("2")) == ({"a": "1"}, {}, {})
+    entities |= {("brokers", "1"): {"a": "2"}, ("brokers", "<default>"): {"b": "3"}}
+    assert (dynamic.of("1"), dynamic.of("<default>")) == ({"a": "1"}, {})
+    dynamic.take_in()
+    assert (dynamic.of("1"), dynamic.of("<default>")) == ({"a": "2"}, {"b": "3"})
 
 
 @pytest.mark.parametrize(

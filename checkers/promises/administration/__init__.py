@@ -34,6 +34,8 @@ no fault names; the fourth where there was no fault at all:
 - ``made-out-of-turn``: a partition that a topic was given has no leader yet, though the controller
   has made a topic that was written later (`in_turn`);
 - ``answer-withheld``: it answers only long after what it was asked for was there (`withheld`);
+- ``older-order-stands``: of several orders about one partition the last does not stand
+  (`last_order`);
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``, ``election-denied``: what is answered is what
@@ -66,6 +68,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.administration.answered import KEPT, answered
 from checkers.promises.administration.impossible import REFUSED, impossible, mixes
 from checkers.promises.administration.in_turn import MADE_IN_TURN, in_turn
+from checkers.promises.administration.last_order import CONTRARY, last_order
 from checkers.promises.administration.misnamed import misnamed
 from checkers.promises.administration.withheld import AWAITED, withheld
 from checkers.promises.refusals.failures import AUTHORIZER
@@ -206,6 +209,7 @@ def check(history: History) -> Outcome:
             *answered(history, key, rows, outcome, trial.are_there),
             *(*_denials(trial, outcome), *misnamed(key, trial.sound)),
             *(*_forgotten(trial), *_in_turn(trial, outcome), *_withheld(trial, outcome)),
+            *last_order(history, key, rows, trial.in_office, partial(outcome.saw, *key, CONTRARY)),
         ):
             outcome.add(finding)
     return outcome
@@ -443,6 +447,7 @@ PROMISE: Final = Promise(
     source="KafkaController (elect, onNewPartitionCreation), KafkaApis, ZkAdminManager",
     rules={
         "made-out-of-turn": "Partitions and topics are made in the order they were written in.",
+        "older-order-stands": "Of orders that contradict each other the last one stands.",
         "request-refused": "A sound request of an operator is not refused.",
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
@@ -465,6 +470,7 @@ PROMISE: Final = Promise(
         REFUSED: "and were refused, by any broker",
         KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
         AWAITED: "by ZooKeeper's log, of controllers that nothing disturbed",
+        CONTRARY: "given one after the other, while the controller waited for ZooKeeper",
         MADE_IN_TURN: "by the order of ZooKeeper's own log",
         MADE: "by ZooKeeper's log, or that were given more of them",
     },
@@ -480,6 +486,7 @@ PROMISE: Final = Promise(
         {
             *("request-unanswered", "answer-withheld", "never-refused"),
             *("never-elected", "never-told", "never-made"),
+            "older-order-stands",
         }
     ),
     check=check,

@@ -62,6 +62,7 @@ _SORTS: Final[Mapping[str, tuple[str, ...]]] = {
     "exception": (),
     "flood": (),
     "assignment": ("event",),
+    "waiting": (),
     "connection": (),
     "final_state": ("what",),
     "log_read": (),

@@ -41,7 +41,7 @@ _IN_ORDER: Final = {
     "control_send": ("enqueue_t", "t"),
     "control_response": ("send_t", "t"),
     "control_request": ("receive_t", "enqueue_t", "dequeue_t", "handled_t", "t"),
-    "channel_queue": ("from_t", "t"),
+    **dict.fromkeys(("channel_queue", "waiting"), ("from_t", "t")),
     **dict.fromkeys(("plane_use", "metadata_update", "log_read"), ("t",)),
 }
 """By kind that grows with the load, times that follow each other; what is null is left out."""

@@ -409,7 +409,8 @@ PROMISE: Final = Promise(
     },
     unknown_when=(
         "a trial in which no consumer was given anything",
-        "a consumer was behind in the end, and did not poll long enough after healing",
+        "a consumer was behind in the end, and did not poll long enough after healing, or asked "
+        "nobody",
     ),
     blind=(
         "records of a consumer's last second, and of one that lags and goes on",

@@ -14,7 +14,8 @@ its partitions, of which it has several: a consumer that is to end polls on unti
 comes, when nobody writes any more, and what holds up one of them does not hold up all. A member of
 a group stands for all of it. On a busy machine `_LONG_ENOUGH_NS` is longer
 (`checkers.facts.strain`). Blind: what was acknowledged in the last second before a consumer's
-last poll.
+last poll. Who asked no broker for it, for half of that time at least, is not known to be owed
+anything (``waiting``); a group is owed it whoever of it asks.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.clients import waited_ns
 from checkers.facts.segments import fallen
 from checkers.facts.strain import patience_of
 from checkers.judging.excuses import Excuses
@@ -43,6 +45,7 @@ _A_WHILE_NS: Final = 1_000_000_000
 """Who was given nothing new in so long, but had no longer, is not known to be stuck."""
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
+_GROUP: Final = "group "
 _TP: Final = ["arm", "trial", "topic", "partition"]
 
 
@@ -74,12 +77,12 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
         one, certain = missed
         certain = certain or (arm, trial, row["reader"]) in at_its_end
         owed_t = max(one["t"], row["_healed_t"])
-        waited_ns = row["_last_poll_t"] - owed_t
+        owed_ns = row["_last_poll_t"] - owed_t
         excuse = known.of(arm, trial, row["topic"], row["partition"], owed_t)
         if excuse is not None:
             outcome.excuse(arm, trial, "never-delivered", excuse, of=DELIVERED)
             continue
-        seconds = waited_ns / 1e9
+        seconds = owed_ns / 1e9
         if not certain:
             says = (
                 f"{row['reader']} was given nothing of {_place(row)} after offset {row['_given']}"
@@ -87,9 +90,17 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
             why = f"and {one['offset']} had been acknowledged {seconds:.1f} s before its last poll"
             calm_s = (row["_last_poll_t"] - row["_given_t"]) / 1e9
             short = "too short to tell"
-            if waited_ns > row["_long_ns"]:
+            if owed_ns > row["_long_ns"]:
                 short = f"it was given something {calm_s:.1f} s before that: too slow to tell"
             outcome.unknown(arm, trial, f"{says}, {why}: {short}")
+            continue
+        asked_ns = _asked_ns(history, row, owed_t)
+        if asked_ns is not None:
+            outcome.unknown(
+                *(arm, trial),
+                f"{row['reader']} was never given {_place(row)} offset {one['offset']}, and nobody "
+                f"tells that it asked a broker for it for more than {asked_ns / 1e9:.1f} s",
+            )
             continue
         at = {**_at(row), "offset": row["_given"]}
         outcome.add(
@@ -106,6 +117,17 @@ def judge_unseen(history: History, outcome: Outcome, known: Excuses) -> None:
                 ),
             )
         )
+
+
+def _asked_ns(history: History, row: Row, owed_t: int) -> int | None:
+    """For how long (ns) it asked a broker meanwhile, where that is less than half of the time that
+    it is owed something; None: it is not, or a group's."""
+    if row["reader"].startswith(_GROUP):
+        return None
+    from_t = max(row["_given_t"], owed_t)
+    place = (row["topic"], row["partition"])
+    asked_ns = waited_ns(history, (row["arm"], row["trial"]), row["reader"], place, from_t)
+    return None if 2 * asked_ns >= row["_last_poll_t"] - from_t else asked_ns
 
 
 def _behind(
@@ -178,7 +200,7 @@ def _readers(history: History) -> DataFrame:
     """`fetch` rows with ``reader``: the process, or the group that it is a member of."""
     members = history.frame("assignment").select("arm", "trial", "process", "group").distinct()
     rows = history.frame("fetch").join(F.broadcast(members), ["arm", "trial", "process"], "left")
-    return rows.withColumn("reader", F.coalesce(F.concat(F.lit("group "), "group"), "process"))
+    return rows.withColumn("reader", F.coalesce(F.concat(F.lit(_GROUP), "group"), "process"))
 
 
 def _at(row: Any) -> dict[str, Any]:

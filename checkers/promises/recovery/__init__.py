@@ -18,7 +18,8 @@ something has not recovered by then, the harness goes on looking and the load go
 has not is a violation where it was looked at long enough (`LONG_NS`, and longer on a machine that
 stood still, or is busy) and tried often enough (`ATTEMPTS`), and
 `unknown` where it was not. Never silence. And what takes no record while nothing is in place
-between one fault and the next: ``not-accepted``, `between_faults`.
+between one fault and the next: ``not-accepted``, `between_faults`; who is back then and in no
+in-sync set: ``left-out``, `left_out`.
 
 Lawful, and looks similar:
 - a fault that was injected and not healed: what it names (all, when it names nothing) is not
@@ -34,11 +35,12 @@ Lawful, and looks similar:
 - a log that was moved off a broker which was away at some time: nobody tells that one, when it is
   back, to delete it (Kafka's stray logs);
 - a client that keeps its records back, or has got stuck, and asks no broker for them: `unknown`.
-  Each try counts that a broker was asked for (`checkers.facts.clients.asked`);
+  Each try counts that a broker was asked for (`checkers.facts.clients.asked`), and of a consumer's
+  time that in which it had asked (``waiting``), at least half of which it takes;
 - acks=0: nobody answers.
 
 Blind: systems and scenarios without a client of that kind; a client that cannot find a leader to
-send to offers nothing, or asks nobody, which is `unknown`; whether consumers asked is not told.
+send to offers nothing, or asks nobody, which is `unknown`.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ from typing import TYPE_CHECKING, Final
 
 from checkers.facts.after_healing import AfterHealing, At, Trial
 from checkers.facts.calm import brokers
-from checkers.facts.clients import END_NS, Sum, healed_trials, sums
+from checkers.facts.clients import END_NS, Sum, healed_trials, sums, waited_ns
 from checkers.facts.committed import committed
 from checkers.facts.leadership import Key
 from checkers.facts.topics import is_gone
@@ -57,6 +59,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.recovery.between_faults import BETWEEN, between_faults
+from checkers.promises.recovery.left_out import BACK, left_out
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -81,6 +84,8 @@ def check(history: History) -> Outcome:
         else:
             seen[key] = found
     between_faults(history, outcome)
+    for finding in left_out(history, outcome):
+        outcome.add(finding)
     if not seen:
         return outcome
     gives_back = history.run.brokers.get(_GIVES_BACK) == "true"
@@ -104,7 +109,7 @@ def check(history: History) -> Outcome:
         for workload in workloads or ():
             mine = by_client.get((each.key, workload.process), [])
             if workload.role == "consumer":
-                _consumer(outcome, each, workload, mine, new)
+                _consumer(history, outcome, each, workload, mine, new)
             elif workload.acks:
                 _producer(outcome, each, workload, mine)
             else:
@@ -358,6 +363,7 @@ def _cannot_be_asked(
 
 
 def _consumer(
+    history: History,
     outcome: Outcome,
     seen: AfterHealing,
     workload: Workload,
@@ -380,21 +386,26 @@ def _consumer(
             if why:
                 outcome.unknown(*seen.key, f"{says}: {why}")
             continue
-        waited_ns = last_t - produced.acked_t
-        if polls < ATTEMPTS or waited_ns < _long_ns(seen):
-            says = f"{says} in {polls} polls over {max(0, waited_ns) / 1e9:.1f} s"
+        polled_ns = max(0, last_t - produced.acked_t)
+        says = f"{says} in {polls} polls over {polled_ns / 1e9:.1f} s"
+        if polls < ATTEMPTS or polled_ns < _long_ns(seen):
             outcome.unknown(*seen.key, f"{says}: too little to tell{_slow(seen)}")
+            continue
+        asked_ns = waited_ns(history, seen.key, workload.process, at, produced.acked_t)
+        if 2 * asked_ns < polled_ns:
+            why = f"nobody tells that a broker was asked for more than {asked_ns / 1e9:.1f} s"
+            outcome.unknown(*seen.key, f"{says}: {why}")
             continue
         where = {"topic": at[0], "partition": at[1]}
         outcome.add(
             Finding(
                 "never-delivered",
-                f"{says} in {polls} polls over {waited_ns / 1e9:.1f} s, after the last "
-                "fault was healed",
+                f"{says}, after the last fault was healed",
                 *seen.key,
                 (
                     Pick("fault", {"phase": "healed"}, rows=1, last=True),
                     Pick("produce", {**where, "type": "ok"}, from_t=seen.since_t),
+                    Pick("waiting", {**where, "process": workload.process}, rows=1, last=True),
                     Pick("fetch", {**where, "process": workload.process}, rows=1, last=True),
                     Pick("fetch", {"process": workload.process}, from_t=seen.since_t, rows=1),
                 ),
@@ -463,6 +474,7 @@ PROMISE: Final = Promise(
         "never-in-sync": "Every replica whose broker runs comes in sync again.",
         "never-given-back": "A controller that gives leaderships back gives all of them back.",
         "not-accepted": "What is whole takes records with acks=all between faults, too.",
+        "left-out": "Who is back comes in sync before the next fault, where there is time.",
         "never-accepted": "Every partition takes records to the end, with each level of acks.",
         "never-delivered": "Every consumer is given new records of every partition.",
         "never-answered": "Every broker answers those that ask it.",
@@ -475,13 +487,14 @@ PROMISE: Final = Promise(
         "partitions written to with acks=1": "by producer",
         "partitions written to with acks=all": "by producer",
         BETWEEN: "by producer, where nothing was in place for long enough",
+        BACK: "by ZooKeeper's log, where nothing was in place for long enough",
         "partitions read by consumers": "that had new records",
         "brokers asked by readers and probers": "by client",
         "administration under way": "deletions, reassignments, logs and settings found in the end",
     },
     unknown_when=(
         "what did not recover was looked at for too short a time, or tried too seldom",
-        "nobody tells that a broker was asked for what it did not take",
+        "nobody tells that a broker was asked for what it did not take, or give",
         "a fault was not healed, or a node ended by itself, where it matters",
         "the state in the end was not read, of a node or a partition",
         "a node does not run, and nobody had taken it down; leaderships are given back, and of a "
@@ -493,6 +506,7 @@ PROMISE: Final = Promise(
         "notifications that nobody takes out of ZooKeeper (/config/changes, "
         "/isr_change_notification), and elections asked for by znode",
     ),
-    timed=frozenset({"not-accepted"}),
+    timed=frozenset({"not-accepted", "left-out"}),
+    patient=frozenset({"left-out"}),
     check=check,
 )

@@ -93,11 +93,11 @@ def _sort(row: Row) -> Sort:
 def _quiet(history: History, key: Key) -> Iterator[Span]:
     """Where (ns) nothing keeps a partition from taking records."""
     trial = key[:2]
-    if key[2] in _deleted(history).get(trial, ()):
+    if key[2] in deleted(history).get(trial, ()):
         return
     states = committed(history)[key].states
     most = max((len(state.row["isr"] or ()) for state in states), default=0)
-    for begin, end in _gaps(history).get(trial, ()):
+    for begin, end in gaps(history).get(trial, ()):
         before = [state for state in states if state.t <= begin]
         during = [state for state in states if begin < state.t <= end]
         for state, until in zip(
@@ -109,7 +109,7 @@ def _quiet(history: History, key: Key) -> Iterator[Span]:
                 yield from_t, until
 
 
-def _gaps(history: History) -> Mapping[Trial, list[Span]]:
+def gaps(history: History) -> Mapping[Trial, list[Span]]:
     """By trial, from the end of each fault to the begin of the next one; what comes after the last
     is judged by what there is in the end."""
 
@@ -126,11 +126,11 @@ def _gaps(history: History) -> Mapping[Trial, list[Span]]:
                 over = max(over, fault.to_t)
         return found
 
-    gaps: dict[Trial, list[Span]] = history.memo("gaps between faults", make)
-    return gaps
+    known: dict[Trial, list[Span]] = history.memo("gaps between faults", make)
+    return known
 
 
-def _deleted(history: History) -> Mapping[Trial, set[str]]:
+def deleted(history: History) -> Mapping[Trial, set[str]]:
     def make() -> dict[Trial, set[str]]:
         found: dict[Trial, set[str]] = {}
         for row in history.rows("topic_deletion"):

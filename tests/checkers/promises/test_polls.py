@@ -9,6 +9,7 @@ import pytest
 from checkers.judging.verdict import Verdict
 from checkers.promises.polls import check
 from checkers.promises.polls.given_late import AWAITED
+from tests.checkers.conftest import MS
 from tests.checkers.together import Asks, apart, judging
 
 
@@ -105,7 +106,17 @@ def test_a_skip_needs_a_record_to_be_skipped(story: Any) -> Asks:
     assert (yield story).counts == {"poll-skipped": 1}
 
 
-def healed(story: Any, t: float, polled_until: float) -> None:
+def asks(story: Any, from_t: float, to_t: float, process: str = "c1") -> None:
+    """It asks a broker for two partitions all the while, twice a second."""
+    for t in range(int(from_t), int(to_t), 500):
+        for partition in (0, 1):
+            at = {"partition": partition, "node": 1, "process": process}
+            story.add("waiting", t + 500, from_t=t * MS, **at)
+
+
+def healed(story: Any, t: float, polled_until: float, *, asked: bool = True) -> None:
+    if asked:
+        asks(story, t, polled_until)
     story.add("phase", t, name="heal", event="end")
     story.add("fetch", polled_until, poll=99, process="c1", topic=None, partition=None)
 
@@ -176,6 +187,32 @@ def test_who_is_to_end_is_given_the_last_of_its_partitions(
     found = yield story
     assert found.counts == ({"never-delivered": broken} if broken else {})
     assert len(found.unknowns) == unknown
+
+
+ASKED: dict[str, tuple[list[tuple[float, float, str]], bool]] = {
+    "all the while": ([(1_000, 8_000, "c1")], True),
+    "for half of it": ([(4_500, 8_000, "c1")], True),
+    "for less": ([(5_000, 8_000, "c1")], False),
+    "never": ([], False),
+    "before it was owed anything": ([(0, 1_000, "c1")], False),
+    "another did": ([(1_000, 8_000, "c2")], False),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@judging(check)
+def test_who_asks_no_broker_is_owed_nothing(story: Any, name: str) -> Asks:
+    spans, broken = ASKED[name]
+    poll(story, 0, 0, 1)
+    for value in range(3):
+        story.produce(15, value, value, acks=-1)
+    story.final_log({v: v for v in range(3)})
+    healed(story, 1_000, 8_000, asked=False)
+    for span in spans:
+        asks(story, *span)
+    found = yield story
+    assert found.counts == ({"never-delivered": 1} if broken else {})
+    assert any("nobody tells that it asked" in why for why in found.unknowns) is not broken
 
 
 @judging(check)

@@ -9,7 +9,7 @@ import pytest
 from checkers.history.schema import SENT
 from checkers.judging.outcome import Outcome
 from checkers.promises.recovery import check
-from tests.checkers.conftest import ARM
+from tests.checkers.conftest import ARM, MS
 from tests.checkers.together import Asks, apart, judging
 
 HEALED = 10_000
@@ -524,11 +524,21 @@ def test_nobody_answers_acks_0(trial: Trial) -> Asks:
     assert told((yield trial.story))[0] == "valid"
 
 
-def consumer(trial: Trial, polls: int = 100, until: float = 39_000) -> None:
+def consumer(trial: Trial, polls: int = 100, until: float = 39_000, *, asks: bool = True) -> None:
+    if asks:
+        ask(trial, 11_000, until)
     trial.clients.append({"process": "c", "role": "consumer", "topics": {"t": [0, 1]}})
     for i in range(polls):
         t = 11_000 + i * (until - 11_000) / max(1, polls - 1)
         trial.story.add("fetch", t + 1, process="c", poll=i, topic=None, partition=None, invoke_t=t)
+
+
+def ask(trial: Trial, from_t: float, to_t: float, process: str = "c") -> None:
+    """It asks a broker for both partitions all the while, twice a second."""
+    for t in range(int(from_t), int(to_t), 500):
+        for partition in (0, 1):
+            at = {"process": process, "node": 1, "partition": partition}
+            trial.story.add("waiting", t + 500, from_t=t * MS, **at)
 
 
 def delivered(trial: Trial, partition: int, t: float) -> None:
@@ -556,6 +566,31 @@ def test_an_error_of_a_partition_is_no_record_of_it(trial: Trial) -> Asks:
     for i in range(5):
         trial.story.add("fetch", 20_000 + i, process="c", poll=i, type="fail", error=6)
     assert told((yield trial.story))[1] == {"never-delivered": 1}
+
+
+WAITED: dict[str, tuple[list[tuple[float, float, str]], bool]] = {
+    "all the while": ([(11_000, 39_000, "c")], True),
+    "for half of it": ([(24_500, 39_000, "c")], True),
+    "for less": ([(26_000, 39_000, "c")], False),
+    "never": ([], False),
+    "before anything was new": ([(5_000, 11_000, "c")], False),
+    "another did": ([(11_000, 39_000, "d")], False),
+}
+
+
+@pytest.mark.parametrize("name", WAITED)
+@judging(check, trial=Trial)
+def test_a_broker_that_no_consumer_asked_is_not_to_blame(trial: Trial, name: str) -> Asks:
+    spans, asked = WAITED[name]
+    trial.producer(partitions=1)
+    consumer(trial, asks=False)
+    for span in spans:
+        ask(trial, *span)
+    trial.produce(0, "ok")
+    verdict, counts, reasons = told((yield trial.story))
+    assert counts == ({"never-delivered": 1} if asked else {})
+    assert verdict == ("invalid" if asked else "unknown")
+    assert ("nobody tells that a broker was asked" in reasons) is not asked
 
 
 @judging(check, trial=Trial)

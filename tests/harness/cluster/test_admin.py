@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 
 from faults.protocol import FaultFailed, Link
 from harness.cluster.admin import ClusterAdmin
+from harness.cluster.ask import NoAnswer
 
 _CONTROLLER = "/kafka/controller"
 
@@ -60,6 +61,49 @@ def test_a_brokers_own_config_is_asked_of_itself(
     ((resource,), (config,)) = entity.resources, entity.resources[0].configs
     assert (int(resource.resource_type), resource.resource_name) == (4, "2")  # BROKER
     assert (config.name, int(config.config_operation), config.value) == ("n", 0, "v")  # SET
+
+
+@pytest.mark.parametrize("errors", [[-1, -1, 0], [None, -1, 0], [-1, 42], [0]])
+def test_a_broker_that_has_just_come_back_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, errors: list[int | None]
+) -> None:
+    answers = iter(errors)
+
+    def ask(*_: Any) -> Any:
+        error = next(answers)
+        if error is None:
+            raise NoAnswer("connection refused")
+        return SimpleNamespace(responses=[SimpleNamespace(error_code=error, error_message="no")])
+
+    monkeypatch.setattr("harness.cluster.admin.ask", ask)
+    monkeypatch.setattr("harness.cluster.admin._PAUSE_S", 0.001)
+    nothing: Any = None
+    links: Any = SimpleNamespace(address=lambda *_, direct: ("node", direct))
+    admin = ClusterAdmin(nothing, links)
+    if errors[-1]:
+        with pytest.raises(FaultFailed, match="setting n of broker 2: INVALID_REQUEST"):
+            admin.set_broker_config(2, "n", "v")
+    else:
+        admin.set_broker_config(2, "n", "v")
+    assert next(answers, "none") == "none"
+
+
+@pytest.mark.parametrize(("error", "says"), [(-1, "UNKNOWN_SERVER_ERROR"), (None, "refused")])
+def test_a_broker_that_does_not_come_back_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, error: int | None, says: str
+) -> None:
+    def ask(*_: Any) -> Any:
+        if error is None:
+            raise NoAnswer("connection refused")
+        return SimpleNamespace(responses=[SimpleNamespace(error_code=error, error_message="no")])
+
+    monkeypatch.setattr("harness.cluster.admin.ask", ask)
+    monkeypatch.setattr("harness.cluster.admin._PAUSE_S", 0.001)
+    monkeypatch.setattr("harness.cluster.admin._TIMEOUT_S", 0.02)
+    nothing: Any = None
+    links: Any = SimpleNamespace(address=lambda *_, direct: ("node", direct))
+    with pytest.raises(FaultFailed, match=says):
+        ClusterAdmin(nothing, links).set_broker_config(2, "n", "v")
 
 
 @pytest.mark.parametrize(

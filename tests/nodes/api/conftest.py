@@ -268,6 +268,7 @@ class Node:
                 metadata_cache=self.cache,
                 controller=admin,
                 admin=admin,
+                broker_configs=self._broker_configs,
                 zk=admin,
                 producer_ids=ProducerIdManager(BROKER_ID, VersionedNodes()),
                 groups=self.groups,
@@ -281,6 +282,9 @@ class Node:
         self.port = 9092
         self.live_brokers: list[Fields] = []
         self.update_metadata([])
+
+    def _broker_configs(self, entity: str) -> Mapping[str, str]:
+        return self.admin.broker_configs(entity)
 
     def stop(self) -> None:
         self.apis.shutdown()
