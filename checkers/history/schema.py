@@ -231,7 +231,7 @@ _KINDS: Final = (
     Kind(
         "read_at",
         "What one broker (`node`) answered when it was asked, as by a consumer, for records from "
-        "`offset` on, where somebody had been told that the log ends (Fetch).",
+        "`offset` on, where somebody had been told that the log ends, or before that (Fetch).",
         {
             **_OP,
             **_TP,
@@ -241,6 +241,10 @@ _KINDS: Final = (
             "log_start_offset": "int64",
             "found_end": "int64",  # after the last record that was given; -1: none was
             "leader_epoch": "int32",  # of that record's batch; -1: none was given
+            "max_bytes": "int32",  # the most that the whole answer was to give
+            "partition_max_bytes": "int32",  # and the most of this partition
+            "given_bytes": "int32",  # of this partition
+            "first_bytes": "int32",  # of those the first batch; 0: none was given
         },
     ),
     Kind(

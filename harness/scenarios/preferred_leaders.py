@@ -8,7 +8,8 @@ for a broker like any other again. It stays in office all the while, with all th
 
 A second topic is written to so seldom that who reads it waits most of the time, and longer than
 from one record to the next: it is to be woken by each. It asks for less than a record has, and is
-to be given one all the same (KIP-74).
+to be given one all the same (KIP-74). Another one waits for more than a byte: a broker counts then
+what has come since, and each record begins a segment of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from faults.protocol import Capability, Entry
 from harness.scenarios.base import (
     BEYOND_SMOKE,
     LOG_APPEND_TIME,
+    SHORT_SEGMENTS,
     Role,
     Scenario,
     Stage,
@@ -53,8 +55,11 @@ CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     return [
-        Topic(name=name, assignment=spread(partitions, stage.nodes, 3), configs=CONFIGS)
-        for name, partitions in ((TOPIC, PARTITIONS), (AWAITED, AWAITED_PARTITIONS))
+        Topic(name=name, assignment=spread(partitions, stage.nodes, 3), configs=configs)
+        for name, partitions, configs in (
+            (TOPIC, PARTITIONS, CONFIGS),
+            (AWAITED, AWAITED_PARTITIONS, {**CONFIGS, **SHORT_SEGMENTS}),
+        )
     ]
 
 
@@ -72,14 +77,20 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "first_value": 3_000_000_000,
             },
         ),
-        Role(
-            role="consumer",
-            process="consumer-awaiting",
-            params={
-                "topics": {AWAITED: AWAITED_PARTITIONS},
-                "fetch_wait_ms": FETCH_WAIT_MS,
-                "client": {"fetch.message.max.bytes": "1"},
-            },
+        *(
+            Role(
+                role="consumer",
+                process=f"consumer-{name}",
+                params={
+                    "topics": {AWAITED: AWAITED_PARTITIONS},
+                    "fetch_wait_ms": FETCH_WAIT_MS,
+                    "client": client,
+                },
+            )
+            for name, client in (
+                ("awaiting", {"fetch.message.max.bytes": "1"}),
+                ("counting", {"fetch.min.bytes": "2"}),
+            )
         ),
     ]
 

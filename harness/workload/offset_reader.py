@@ -4,9 +4,10 @@ Three questions, in turn. ListOffsets: where is the end, the beginning, the firs
 after a time (one of the last seconds; that of a record found before, lately or long ago; one to
 come, when there is none).
 OffsetForLeaderEpoch: where did a leader epoch of the past end, and where does the newest; consumers
-and followers cut and begin again by that. Fetch: what is there, where the end was told to be. Each
-goes to each broker by itself over one connection a broker; who does not lead says so, and that is a
-failed operation like any other.
+and followers cut and begin again by that. Fetch: what is there, where the end was told to be; and a
+little of what is before it: one byte in all, so that a batch comes all the same, or a few batches,
+fewer in all than of each partition (KIP-74). Each goes to each broker by itself over one connection
+a broker; who does not lead says so, and that is a failed operation like any other.
 
 Epochs are those of answers before. Of two epochs of the past the newest and another one in turn are
 asked for, by who believes in the newest epoch that it has heard of. Now and then a broker is asked
@@ -36,17 +37,21 @@ _BACK_MS: Final = (300, 1000, 2500, 6000)
 """How long before now the times lie that are asked for, in turn."""
 _AHEAD_MS: Final = 3_600_000
 _GIVEN_BYTES: Final = 4096
+_BEFORE: Final = 50
+"""So many records before the end who asks for a little begins."""
+_LITTLE_BYTES: Final = (1, 400)
+"""In turn: of all partitions."""
 _APART_MS: Final = 100
 _REMEMBERED: Final = 1_000
 _STRIDE: Final = 17
 """Now a late one, now an early one."""
 _QUESTIONS: Final = (
-    *("latest", "read", "epochs", "time", "again", "earliest", "read fenced"),
-    *("latest", "read ahead", "epochs", "late", "again", "fenced", "ahead", "own"),
+    *("latest", "read", "epochs", "time", "again", "earliest", "read fenced", "read little"),
+    *("latest", "read ahead", "epochs", "late", "again", "fenced", "ahead", "own", "read little"),
 )
 _KINDS: Final = {
     **dict.fromkeys(("epochs", "own"), "epoch_end"),
-    **dict.fromkeys(("read", "read fenced", "read ahead"), "read_at"),
+    **dict.fromkeys(("read", "read fenced", "read ahead", "read little"), "read_at"),
 }
 """By question; of all others: ``listed_offset``."""
 
@@ -134,10 +139,19 @@ class OffsetReader(AskEach):
                 }
             case "read" | "read fenced" | "read ahead":
                 off = {"read": 0, "read fenced": -1, "read ahead": 1}[question]
+                most = {"max_bytes": len(self._ends) * _GIVEN_BYTES}
+                most["partition_max_bytes"] = _GIVEN_BYTES
                 return {
-                    tp: {"believed_epoch": newest[tp] + off, "offset": end}
+                    tp: {"believed_epoch": newest[tp] + off, "offset": end, **most}
                     for tp, end in self._ends.items()
                     if newest[tp] + off >= 0
+                }
+            case "read little":
+                most = {"max_bytes": _LITTLE_BYTES[turn % len(_LITTLE_BYTES)]}
+                most["partition_max_bytes"] = _GIVEN_BYTES
+                return {
+                    tp: {"believed_epoch": newest[tp], "offset": max(0, end - _BEFORE), **most}
+                    for tp, end in self._ends.items()
                 }
             case "again":
                 back = self._asked * _STRIDE
@@ -245,12 +259,15 @@ def _by_place(kind: str, answer: Any) -> dict[tuple[str, int], Any]:
 
 def _given(one: Any) -> dict[str, int]:
     """What a fetch gave. Raises WireError where that is no batch."""
-    given = [batch.header for batch in iter_batches(whole_batches(bytes(one.records or b"")))]
+    records = bytes(one.records or b"")
+    given = [batch.header for batch in iter_batches(whole_batches(records))]
     return {
         "high_watermark": int(one.high_watermark),
         "log_start_offset": int(one.log_start_offset),
         "found_end": given[-1].next_offset if given else -1,
         "leader_epoch": given[-1].leader_epoch if given else -1,
+        "given_bytes": len(records),
+        "first_bytes": given[0].size_bytes if given else 0,
     }
 
 
@@ -262,7 +279,7 @@ def _frame(asked: Asked, client_id: str) -> bytes:
             row |= {"partition": partition, "leader_epoch": fields["asked_epoch"]}
         elif asked.kind == "read_at":
             row |= {"partition": partition, "fetch_offset": fields["offset"]}
-            row["partition_max_bytes"] = _GIVEN_BYTES
+            row["partition_max_bytes"] = fields["partition_max_bytes"]
         else:
             row |= {"partition_index": partition, "timestamp": fields["asked_ms"]}
         topics.setdefault(topic, []).append(row)
@@ -273,7 +290,7 @@ def _frame(asked: Asked, client_id: str) -> bytes:
         more = {"replica_id": -1, "isolation_level": 0}
     elif asked.kind == "read_at":
         more = {"replica_id": -1, "isolation_level": 0, "max_wait": 0, "min_bytes": 0}
-        more["max_bytes"] = len(asked.fields) * _GIVEN_BYTES
+        more["max_bytes"] = next(iter(asked.fields.values()))["max_bytes"]
     return encode_request(
         build(request_class(*_API[asked.kind]), topics=rows, **more), 0, client_id
     )

@@ -7,10 +7,12 @@ its own; any other broker says that it is none, or refuses as well. Of one reque
 missing: nobody can read it, and its connection is ended (Kafka's Processor.processException).
 One is sent behind a fetch that waits for more than there is, once in the same packet and once a
 moment later: on a connection a broker answers in the order in which it was asked (Kafka's
-SocketServer mutes it meanwhile, so that the later one lies in the socket).
+SocketServer mutes it meanwhile, so that the later one lies in the socket). One comes in two pieces,
+the first of which is not even its size, alone and behind such a fetch: bytes arrive as they like.
 And what producers may get wrong: a batch that is not what its checksum says, one that counts fewer
 records than it has offsets, one that is larger than a topic takes (``max.message.bytes``), and an
-acknowledgement by two replicas, which nobody gives any more.
+acknowledgement by two replicas, which nobody gives any more. Who asks for no answer (acks=0) is
+told of an error by the end of its connection alone (KafkaApis.handleProduceRequest).
 Nothing changes, so it can be asked for all the while, whatever else goes on. Each is an
 `admin_request` row with the error that is ``wanted`` of the controller, and none may be `ok`; what
 is never answered shows as well, since others to the same broker are.
@@ -45,6 +47,8 @@ BEHIND_MS: Final = 300
 """So long waits the fetch that a request is behind, where its broker leads the partition."""
 LATER_NS: Final = 30_000_000
 """So long after the fetch it is sent, where it is not sent with it: both are not read in one go."""
+_BEGINS: Final = 2
+"""Of a request that comes in two pieces so many bytes are the first: not even its whole size."""
 _FETCH: Final = (ApiKey.FETCH, 4)
 _NEVER_THERE: Final = 2**31 - 1
 _FETCHED: Final = 1
@@ -63,7 +67,8 @@ _APPEND: Final = 2
 class Impossible(NamedTuple):
     """``fields``: of the request, given a topic that exists, with a partition 0; ``errors``: of its
     answer; ``lacks``: so many bytes of its end are left out; ``behind``: a fetch that waits is sent
-    before it, at once; ``later``: a moment before it."""
+    before it, at once; ``begins``: so many bytes of it are sent at once, and the rest a moment
+    later (None: all of it)."""
 
     says: str
     api: ApiKey
@@ -73,15 +78,14 @@ class Impossible(NamedTuple):
     errors: Callable[[Any], Iterable[int]]
     lacks: int = 0
     behind: bool = False
-    later: bool = False
+    begins: int | None = None
 
     def frames(self, topic: str, client_id: str) -> tuple[bytes, bytes]:
         """What is sent at once, and what a moment later."""
         own = self._own(topic, client_id)
-        if not self.behind:
-            return own, b""
-        fetch = _waiting_fetch(topic, client_id)
-        return (fetch, own) if self.later else (fetch + own, b"")
+        fetch = _waiting_fetch(topic, client_id) if self.behind else b""
+        begin = len(own) if self.begins is None else self.begins
+        return fetch + own[:begin], own[begin:]
 
     def _own(self, topic: str, client_id: str) -> bytes:
         entity = build(request_class(self.api, self.version), **self.fields(topic))
@@ -285,6 +289,13 @@ IMPOSSIBLE: Final = (
     ),
     Impossible("acks of two", *_PRODUCE, 21, lambda t: _produced(t, _sound(), 2), _of_produced),
     Impossible(
+        "a damaged batch, without an answer",
+        *_PRODUCE,
+        2,
+        lambda t: _produced(t, _damaged(), 0),
+        _of_produced,
+    ),
+    Impossible(
         "the end of no topic, behind a fetch",
         ApiKey.DELETE_TOPICS,
         3,
@@ -301,7 +312,20 @@ IMPOSSIBLE: Final = (
         lambda _: {"topic_names": [NEVER_MADE], "timeout": _TIMEOUT_MS},
         _of_responses,
         behind=True,
-        later=True,
+        begins=0,
+    ),
+    *(
+        Impossible(
+            f"the end of no topic, in two pieces{where}",
+            ApiKey.DELETE_TOPICS,
+            3,
+            3,
+            lambda _: {"topic_names": [NEVER_MADE], "timeout": _TIMEOUT_MS},
+            _of_responses,
+            behind=bool(where),
+            begins=_BEGINS,
+        )
+        for where in ("", ", behind a fetch")
     ),
     Impossible(
         "half a request",

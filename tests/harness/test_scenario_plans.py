@@ -527,6 +527,9 @@ def test_somebody_waits_for_records_most_of_the_time() -> None:
     (topic,) = (t for t in scenario.topics(STAGE) if t.name == under_test.AWAITED)
     assert {r[0] for r in topic.assignment.values()} == set(STAGE.nodes)
     assert reader.params["client"] == {"fetch.message.max.bytes": "1"}
+    counting = roles["consumer-counting"]
+    assert counting.params == {**reader.params, "client": {"fetch.min.bytes": "2"}}
+    assert each_s * 1000 > int(topic.configs["segment.ms"])
 
 
 def test_a_groups_coordinator_is_aimed_at() -> None:

@@ -103,13 +103,14 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
     for row in rows:
         by_node.setdefault((row["process"], row["node"]), []).append(row)
     for of in by_node.values():
-        for api in sorted({row["api"] for row in of}):
-            lost = _unanswered(of, api)
+        for about in sorted({row["about"] for row in of}):
+            lost = _unanswered(of, about)
             if len(lost) >= TRIES and lost[-2]["invoke_t"] > quiet.healed_t:
                 yield Finding(
                     MUTE,
-                    f"node {lost[0]['node']} did not answer {api} any more, {len(lost)} times, "
-                    "though it answered the same client's other requests in between",
+                    f"node {lost[0]['node']} did not answer {lost[0]['api']} ({about}) any more, "
+                    f"{len(lost)} times, though it answered the same client's other requests in "
+                    "between",
                     *trial,
                     tuple(_pick(row) for row in lost[:: max(1, len(lost) - 1)]),
                 )
@@ -121,14 +122,14 @@ def _is_otherwise(row: Row, older: Mapping[int, int]) -> bool:
     return not known and error not in _ELSEWHERE
 
 
-def _unanswered(rows: Sequence[Row], api: str) -> list[Row]:
-    """Those of the API, from the last answer to it on, that were waited for in vain; between each
-    two another was answered."""
+def _unanswered(rows: Sequence[Row], about: str) -> list[Row]:
+    """Those for one thing, from the last answer to it on, that were waited for in vain; between
+    each two another was answered."""
     lost: list[Row] = []
     others = False
     for row in sorted(rows, key=lambda r: r["invoke_t"]):
         answered = row["error"] is not None
-        if row["api"] != api:
+        if row["about"] != about:
             others = others or answered
         elif answered:
             lost = []

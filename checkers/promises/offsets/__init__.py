@@ -33,7 +33,9 @@ Violations:
 - ``fenced-for-nothing``, ``called-unknown``: refused such a one for the other reason (`fenced`);
 - ``fetch-fence-ignored``, ``fetch-unheard-served``, ``given-beyond-end``,
   ``watermark-told-otherwise``, ``start-told-otherwise``, ``given-in-another-epoch``,
-  ``read-refused``: the same of who reads there (`reads`).
+  ``read-refused``: the same of who reads there (`reads`);
+- ``given-too-much``, ``given-nothing``: gave more than it was asked for, or nothing to who asked
+  for little (`sizes`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -60,6 +62,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.offsets.fenced import REFUSED, fenced, served
 from checkers.promises.offsets.reads import READS, reads
+from checkers.promises.offsets.sizes import sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,7 +100,7 @@ def check(history: History) -> Outcome:
             _ends_of_the_past(history),
         ]
     if history.has("read_at"):
-        found += reads(history, outcome)
+        found += [*reads(history, outcome), *sizes(history)]
     if not found:
         return outcome
     known = excuses(history)
@@ -421,14 +424,18 @@ _SAYS: Final = {
     "read-refused": "broker {node} told who read {place} in leader epoch {asked} that offset "
     "{offset} is out of range; an end of {known} had been told before, in that same epoch",
     "start-told-otherwise": "{told} as its beginning to who read it, which is {known}",
+    "given-too-much": "broker {node} gave {known} bytes to who had asked for {asked} at most, of "
+    "{place} among them, and in more than one batch",
+    "given-nothing": "broker {node} gave nothing at all to who had asked for {asked} bytes at "
+    "most, and for {place} from offset {offset} on, which it told to be committed up to {known}",
 }
 _SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
 
 PROMISE: Final = Promise(
     name="offsets",
     says="A leader tells where its log begins, ends, and changed hands.",
-    source="Kafka's Partition.fetchOffsetForTimestamp and lastOffsetForLeaderEpoch; KIP-101, "
-    "KIP-207, KIP-320",
+    source="Kafka's Partition.fetchOffsetForTimestamp and lastOffsetForLeaderEpoch; KIP-74, "
+    "KIP-101, KIP-207, KIP-320",
     rules={
         "begins-otherwise": "The beginning told is the log's.",
         "begins-in-another-epoch": "With the beginning its record's leader epoch is told.",
@@ -448,6 +455,8 @@ PROMISE: Final = Promise(
         "start-told-otherwise": "Who reads is told where the log begins.",
         "given-in-another-epoch": "A record keeps the leader epoch under which it was read.",
         "read-refused": "Who reads where an end was told is not out of range.",
+        "given-too-much": "Who reads is given no more than asked for, or one batch (KIP-74).",
+        "given-nothing": "Who asks for little is given one batch all the same (KIP-74).",
         "fenced-for-nothing": "Nobody is told that the newest leader epoch is of the past.",
         "called-unknown": "Nobody is told that a leader epoch is unknown to who had taken it up.",
     },

@@ -22,12 +22,14 @@ from checkers.history import KINDS, problem_with
 from harness.workload import WorkloadSpec
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import build, encode_response, parse_body, parse_header
-from nodes.wire.records import check_crc, iter_records, read_header
+from nodes.wire.records import build_batch, check_crc, iter_records, read_header
 from tests.jsonl import whole_rows
 
 TOPIC = "t"
 UNNAMED = "unnamed"
 """A topic that brokers leave out of their answers, as none should."""
+GIVEN = [build_batch([(None, b"v", 0)], base_offset=offset, leader_epoch=3) for offset in (97, 98)]
+"""What there is before the end of each log."""
 READY_S = 90.0
 """A new interpreter imports a good deal before it is at work."""
 
@@ -294,14 +296,14 @@ class MiniHandler(socketserver.BaseRequestHandler):
         return {"name": topic.name, "partitions": rows}
 
     def _read(self, topic: Any) -> dict[str, Any]:
-        """Of partition 1 there is nothing before its beginning any more."""
+        """Of partition 1 there is nothing before its beginning any more. The last batch is cut."""
         nothing = {"high_watermark": 100, "last_stable_offset": 0, "aborted_transactions": []}
-        nothing["log_start_offset"] = self.server.cluster.begins
+        begins = nothing["log_start_offset"] = self.server.cluster.begins
         rows = [
             {
                 "partition_index": asked.partition,
                 "error_code": self._error(asked) or int(asked.partition),
-                "records": None,
+                "records": b"".join(GIVEN) + b"." if begins <= asked.fetch_offset < 100 else None,
                 **nothing,
             }
             for asked in topic.partitions

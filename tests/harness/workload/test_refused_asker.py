@@ -17,7 +17,7 @@ from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import WireError, build, encode_response, parse_body, parse_header
 from nodes.wire.records import check_crc
 
-READABLE = [one for one in IMPOSSIBLE if not (one.lacks or one.behind)]
+READABLE = [one for one in IMPOSSIBLE if not (one.lacks or one.behind) and one.begins is None]
 SAYS = [one.says for one in READABLE]
 NO_TIME = {"throttle_time": 0}
 
@@ -148,6 +148,15 @@ def test_half_a_request_is_whole_by_its_size_and_cannot_be_read(asker: Any) -> N
         parse_body(header, frame[4:])
 
 
+def test_one_asks_for_no_answer(asker: Any) -> None:
+    (number,) = (n for n, one in enumerate(IMPOSSIBLE) if "without an answer" in one.says)
+    channel = SimpleNamespace(node=1, tag=None)
+    for _ in range(number + 1):
+        asker.ask(channel)
+    frame = asker._links.frames[-1][4:]
+    assert parse_body(parse_header(frame), frame).acks == 0
+
+
 def _behind(asker: Any) -> Any:
     """The channel, after both were sent."""
     channel = SimpleNamespace(node=1, tag=None)
@@ -190,7 +199,7 @@ def test_answers_come_in_the_order_of_the_requests(asker: Any, turn: str) -> Non
 
 def test_the_later_one_is_sent_a_moment_after_the_fetch(asker: Any) -> None:
     channel = SimpleNamespace(node=1, tag=None)
-    while channel.tag is None or not channel.tag.what.later:
+    while channel.tag is None or channel.tag.what.begins != 0:
         asker.ask(channel)
     frames, asked = asker._links.frames, channel.tag
     sent = len(frames)
@@ -203,6 +212,22 @@ def test_the_later_one_is_sent_a_moment_after_the_fetch(asker: Any) -> None:
     own = answer(asked.what.api, asked.what.version, asked.what.wanted)
     asker.answered(channel, own, 5)
     assert asker.recorder.done[-1][1]["failure"] == "out-of-turn"
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_one_comes_in_two_pieces_neither_of_which_is_its_size(asker: Any, behind: bool) -> None:
+    (number,) = (n for n, one in enumerate(IMPOSSIBLE) if one.begins and one.behind is behind)
+    channel = SimpleNamespace(node=1, tag=None)
+    for _ in range(number + 1):
+        asker.ask(channel)
+    sent = len(asker._links.frames)
+    asker.waits(channel, channel.tag.invoke_t + LATER_NS)
+    first, rest = asker._links.frames[sent - 1 :]
+    size = int.from_bytes(first[:4], "big") + 4 if behind else 0
+    assert 0 < len(first) - size < 4
+    whole = first[size:] + rest
+    assert int.from_bytes(whole[:4], "big") == len(whole) - 4
+    assert parse_header(whole[4:]).api_key == ApiKey.DELETE_TOPICS
 
 
 def test_what_is_lost_behind_a_fetch_is_told_once(asker: Any) -> None:

@@ -24,7 +24,7 @@ from harness.workload.control_messages import leader_and_isr, update_metadata
 from harness.workload.zk_state import Snapshot
 from nodes.wire.apis import ApiKey
 from nodes.wire.codec import parse_body, parse_header
-from tests.harness.workload.conftest import READY_S, done, sound
+from tests.harness.workload.conftest import GIVEN, READY_S, done, sound
 
 pytestmark = pytest.mark.slow
 
@@ -325,8 +325,17 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
     ends = {(r["believed_epoch"], r["asked_epoch"], r["offset"]) for r in ok if "asked_epoch" in r}
     assert ends == {(4, 4, 50), (4, 3, 40), (4, 2, 30), (4, 1, 20)}
     told = ("believed_epoch", "offset", "high_watermark", "found_end", "leader_epoch")
-    assert {tuple(r[name] for name in told) for r in ok if r["f"] == "read_at"} == {
-        (4, 100, 100, -1, -1)
+    reads = [row for row in ok if row["f"] == "read_at"]
+    assert {tuple(r[name] for name in told) for r in reads} == {
+        (4, 100, 100, -1, -1),
+        (4, 50, 100, 99, 3),
+    }
+    # A little of what is before the end: a byte in all, or some, and each is told what it was.
+    asked = ("offset", "max_bytes", "partition_max_bytes", "given_bytes", "first_bytes")
+    assert {tuple(r[name] for name in asked) for r in reads} == {
+        (100, 4096, 4096, 0, 0),
+        (50, 1, 4096, 2 * len(GIVEN[0]) + 1, len(GIVEN[0])),
+        (50, 400, 4096, 2 * len(GIVEN[0]) + 1, len(GIVEN[0])),
     }
 
 

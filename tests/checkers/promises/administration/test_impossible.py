@@ -20,10 +20,11 @@ def refused(
     took: float = 5,
     failure: str = "timeout",
     wanted: int = 39,
+    about: str = "",
 ) -> None:
     """Of role refused-asker, to node 1."""
     fields = {"type": "ok" if error == 0 else "info" if error is None else "fail", "error": error}
-    more = {"node": 1, "api": api, "about": f"what {api} cannot do", "wanted": wanted}
+    more = {"node": 1, "api": api, "about": about or f"what {api} cannot do", "wanted": wanted}
     lost = {"failure": failure if error is None else None, "process": "refused-asker"}
     cluster.story.add("admin_request", t + took, invoke_t=t, **fields, **more, **lost)
 
@@ -99,6 +100,16 @@ IMPOSSIBLE: dict[str, tuple[Callable[[Cluster], object], list[str]]] = {
         ["impossible-done"],
     ),
     "never answered": (lambda c: asked_in_turn(c, 60_000), ["never-refused"]),
+    "never answered, beside others of its kind": (
+        lambda c: (
+            asked_in_turn(c, 60_000),
+            [
+                refused(c, t + 3_200, "ELECT_LEADERS", 41, about="it")
+                for t in range(0, 60_000, 5_000)
+            ],
+        ),
+        ["never-refused"],
+    ),
     "answered in the end": (lambda c: asked_in_turn(c, 60_000, then=41), []),
     "answered before": (
         lambda c: (refused(c, 2_500, "ELECT_LEADERS", 41), asked_in_turn(c, 60_000)),
