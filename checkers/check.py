@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -69,6 +69,10 @@ def check_run(
     read as one.
     """
     begun, figures = time.monotonic(), Figures()
+
+    def left_s() -> float | None:
+        return None if deadline_s is None else begun + deadline_s - time.monotonic()
+
     loaded = History.load(where, spark=spark, master=master, memory=memory, conf=conf, judge=True)
     with loaded as history:
         target: Store | None = history.store
@@ -78,9 +82,10 @@ def check_run(
         assert target is not None, "a history that was loaded lies somewhere"
         _can_be_written(target)
         results = check_all(history, figures=figures, deadline_s=deadline_s)
+        if history.unanswered and not history.stopped:
+            _alone(history, results, figures, left_s)
     if history.unanswered and not history.stopped:
-        left_s = None if deadline_s is None else begun + deadline_s - time.monotonic()
-        _by_spark(where, history.unanswered, results, figures, left_s)
+        _by_spark(where, history.unanswered, results, figures, left_s())
     write_figures(target, figures)
     target.write(RESULTS_FILE, results.to_json().encode())
     return results.to_dict()
@@ -143,6 +148,19 @@ def check_all(
     return results
 
 
+def _alone(
+    history: History, results: Results, figures: Figures, left_s: Callable[[], float | None]
+) -> None:
+    """Ask Sail once more what it could not answer, check by check: what is asked at once shares
+    its memory, and of a long history it may be too little for each."""
+    names, history.unanswered = history.unanswered, []
+    for name in names:
+        again = check_all(
+            history, history.run.checks, only=[name], figures=figures, deadline_s=left_s()
+        )
+        _amend(results, again)
+
+
 def _by_spark(
     where: str | Path,
     names: Sequence[str],
@@ -150,13 +168,18 @@ def _by_spark(
     figures: Figures,
     deadline_s: float | None,
 ) -> None:
-    """Judge again what Sail could not answer: it does not know all of Spark, and says so."""
+    """Judge by Spark what Sail could not answer: it does not know all of it, and says so."""
     sail.leave()
     with History.load(where) as history:
         again = check_all(history, history.run.checks, only=names, figures=figures,
                           deadline_s=deadline_s)  # fmt: skip
-    results.checks.update({name: again.checks[name] for name in names})
     results.engine += f"; {again.engine} for {', '.join(names)}"
+    _amend(results, again)
+
+
+def _amend(results: Results, again: Results) -> None:
+    """Put what was judged again in the place of what it was."""
+    results.checks.update(again.checks)
     results.comparison = compare(results)
     results.conclude()
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from checkers.history.parts import MANIFEST, REJECTED, Manifest, Part, stored_schema
+from checkers.history.parts import MANIFEST, REJECTED, Manifest, Part, checksum, stored_schema
 from checkers.history.schema import KINDS, arrow_schema
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ class HistoryWriter:
             piece = table.slice(begin, self._rows_a_file)
             path = folder / f"part-{len(parts):05d}.parquet"
             pq.write_table(piece, path, row_group_size=self._rows_a_group, **_options(kind))
-            parts.append(Part(path.name, piece.num_rows, path.stat().st_size))
+            size, crc = path.stat().st_size, checksum(path)
+            parts.append(Part(path.name, piece.num_rows, size, crc))
 
     def _close_rejected(self) -> None:
         if self._rejected is not None:

@@ -32,23 +32,23 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def _jvm() -> Iterator[Any]:
-    with _in_a_jvm():
+def jvm() -> Iterator[Any]:
+    with in_a_jvm():
         found = session(f"local[{cores()}]")
     yield found
     end()
 
 
 @pytest.fixture(scope="module")
-def spark_itself(_jvm: Any) -> Iterator[Any]:
+def spark_itself(jvm: Any) -> Iterator[Any]:
     """Spark, in a JVM, for the tests of a file: whose subject it is, or which hold it against what
     the others are judged by. In one process the two take turns."""
-    with _in_a_jvm():
-        yield _jvm
+    with in_a_jvm():
+        yield jvm
 
 
 @contextlib.contextmanager
-def _in_a_jvm() -> Iterator[None]:
+def in_a_jvm() -> Iterator[None]:
     client = os.environ.pop(sail.CLIENT, None)
     yield
     if client is not None:

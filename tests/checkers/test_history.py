@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from checkers.check import check_run
 from checkers.history import HistoryError, arrow_schema, frames
 from checkers.history.frames import History
-from checkers.history.parts import MANIFEST, files_of, place_of
+from checkers.history.parts import MANIFEST, files_of, place_of, verify
 from checkers.history.writer import HistoryWriter
 from checkers.judging.verdict import Results
 from tests.checkers.test_forms import biplane
@@ -266,6 +266,31 @@ def test_a_byte_that_changed_on_disk_is_no_evidence(story: Any, spark: Any, tmp_
         assert found["verdict"] == "unknown"
         assert found["checks"]["records"]["verdict"] == "unknown"
         assert "crashed" in " ".join(found["reasons"])
+
+
+def tells_no_crc(run: Path) -> None:
+    """As histories of before."""
+    path = run / "history" / MANIFEST
+    told = json.loads(path.read_text())
+    for part in (part for parts in told["parts"].values() for part in parts):
+        del part["crc"]
+    path.write_text(json.dumps(told))
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["by its CRC", "by its pages' own"])
+def test_a_file_that_changed_is_named(story: Any, tmp_path: Path, before: bool) -> None:
+    run = store_2(told(story), tmp_path)
+    if before:
+        tells_no_crc(run)
+    file = first(run, "log_read")
+    column = pq.ParquetFile(file).metadata.row_group(0).column(0)
+    verify(run / "history", "log_read")
+    content = bytearray(file.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size - 3] ^= 0x10
+    file.write_bytes(bytes(content))
+    verify(run / "history", "produce")
+    with pytest.raises(OSError, match=f"{file}: .*CRC"):
+        verify(run / "history", "log_read")
 
 
 def test_an_empty_history_is_unknown(spark: Any, tmp_path: Path) -> None:

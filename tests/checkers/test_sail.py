@@ -9,12 +9,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from checkers import check as checking
 from checkers import sail
 from checkers.check import check_all, check_run
 from checkers.history import frames, parts, writer
@@ -23,9 +27,11 @@ from checkers.history.made import make
 from checkers.history.made.plants import PLANTS
 from checkers.history.parts import files_of
 from checkers.judging import tally
+from checkers.judging.outcome import Outcome
+from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick, attach
-from checkers.promises import NAMES
-from checkers.spark import SAIL_ROWS, engine
+from checkers.promises import NAMES, promise
+from checkers.spark import SAIL_ROWS, engine, name_of
 
 pytestmark = pytest.mark.slow
 
@@ -228,6 +234,38 @@ def test_what_it_cannot_answer_spark_does(tmp_path: Path) -> None:
     assert again == "valid"
 
 
+@pytest.mark.spark
+def test_what_it_cannot_answer_beside_others_it_is_asked_alone(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its memory was too little for all that was asked at once."""
+    make(tmp_path / "run", rows=20_000, plants={"replica-differs": 3})
+    course: list[tuple[str, str]] = []
+
+    def full(name: str) -> Promise:
+        def judged(history: History) -> Outcome:
+            again = ("begun", name) in course
+            course.append(("begun", name))
+            if not again:
+                raise PySparkException("Resources exhausted")
+            time.sleep(0.1)
+            course.append(("done", name))
+            return promise(name).check(history)
+
+        return replace(promise(name), check=judged) if name in odd else promise(name)
+
+    odd = ("replicas", "records")
+    monkeypatch.setattr(checking, "promise", full)
+    found = check_run(tmp_path / "run", spark=spark)
+    assert found["engine"] == name_of(spark)
+    assert found["checks"]["replicas"]["violation_counts"] == {"replica-differs": 3}
+    assert found["checks"]["records"]["verdict"] == "valid"
+    assert found["verdict"] == "invalid"
+    assert len(course) == 6
+    (_, first), (_, second) = course[2], course[4]
+    assert course[2:] == [(step, n) for n in (first, second) for step in ("begun", "done")]
+
+
 FOREIGN = """
 from checkers import sail, spark
 own = spark.session("sail")
@@ -269,6 +307,27 @@ def test_a_byte_that_changed_on_disk_is_no_evidence(
     assert "OSError" in found["reasons"][0]
     assert "CRC" in found["reasons"][0]
     assert str(file) in found["reasons"][0]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("which", ["true", "false"])
+def test_rows_come_with_their_schema(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """The server goes through a plan once, and says what PySpark says of it."""
+    frame = spark.range(3).where(which).selectExpr("id", "array('x', null) as of", "bigint(7) as t")
+    with monkeypatch.context() as patched:
+        patched.setattr(type(spark.client), "schema", None)
+        table = frame.toArrow()
+    assert table.schema == to_arrow_schema(frame.schema, timezone="UTC")
+    assert table.num_rows == (3 if which == "true" else 0)
+
+
+def test_a_small_kind_is_no_part_of_what_it_is_asked(spark: Any, tmp_path: Path) -> None:
+    make(tmp_path / "run", rows=20_000)
+    with History.load(tmp_path / "run", spark=spark) as history:
+        for kind in ("phase", "fault", "produce"):
+            assert history.frame(kind).inputFiles(), kind
 
 
 @pytest.mark.spark
