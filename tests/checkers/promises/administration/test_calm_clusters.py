@@ -20,8 +20,12 @@ def grown(cluster: Cluster, *, led: bool = False) -> None:
         at = {"topic": "t", "partition": partition, "zxid": 900}
         cluster.wrote(30_000, "topic", "set", replicas=[1, 3], **at)
     if led:
-        state = {"leader": 1, "leader_epoch": 0, "isr": [1, 3], "controller_epoch": 1}
-        cluster.wrote(30_010, "state", "created", topic="t", partition=1, **state)
+        led_at(cluster, 30_010)
+
+
+def led_at(cluster: Cluster, t: float) -> None:
+    state = {"leader": 1, "leader_epoch": 0, "isr": [1, 3], "controller_epoch": 1}
+    cluster.wrote(t, "state", "created", topic="t", partition=1, **state)
 
 
 CASES: dict[str, tuple[Callable[[Cluster], object], str | None]] = {
@@ -139,6 +143,18 @@ CASES: dict[str, tuple[Callable[[Cluster], object], str | None]] = {
     ),
     "made, given more, and it is led": (
         lambda c: (c.made(state_after=100), grown(c, led=True)),
+        None,
+    ),
+    "made, given more, and the next one makes it": (
+        lambda c: (
+            *(c.made(state_after=100), grown(c)),
+            *(c.wrote(60_000, "controller", "removed", node=2), c.elected(60_100, 3, 2)),
+            led_at(c, 60_200),
+        ),
+        UNMADE,
+    ),
+    "made, given more, and made late": (
+        lambda c: (c.made(state_after=100), grown(c), led_at(c, 60_200)),
         None,
     ),
     "there before anybody looked, and given more": (grown, None),
