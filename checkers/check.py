@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from checkers import sail
-from checkers.facts.standstills import PATIENCE_NS, standstills
+from checkers.facts.standstills import PATIENCE_NS, clock_sets, standstills
 from checkers.facts.strain import BUSY, VERY_BUSY, busy
 from checkers.facts.whole_rows import VOID
 from checkers.history import HistoryError
@@ -224,6 +224,7 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
         strange = sorted(set(outcome.counts) - set(judged.rules))
         if strange:
             raise ValueError(f"findings of rules that the promise does not have: {strange}")
+        outcome.doubt(judged.rules, clock_sets(history))
         if judged.timed:
             outcome.doubt(judged.timed - judged.patient, standstills(history))
             outcome.doubt(judged.patient, standstills(history, PATIENCE_NS))

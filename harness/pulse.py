@@ -1,4 +1,5 @@
-"""Notes when the machine stands still, so that nobody is blamed for what was late then.
+"""Notes when the machine stands still, so that nobody is blamed for what was late then; and when
+its wall clock is set, by which logs are dated.
 
 A thread sleeps a tenth of a second at a time. When it slept much longer, everything did: a virtual
 machine was paused, or all of the run's processes were stopped. A busy machine wakes it in time.
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Final
 
+from harness.clock import WallClock, tie_clocks
 from harness.cluster.record import Record
 
 TICK_NS: Final = 100_000_000
@@ -33,14 +35,22 @@ def pulse(
 
 @contextmanager
 def watched(record: Record) -> Iterator[None]:
-    """Writes a ``standstill`` for each."""
+    """Writes a ``standstill`` for each, and a ``clock_set`` each time that the clock is."""
     over = Event()
+    clock = WallClock(
+        lambda by_ns: record("clock_set", process="pulse", by_ns=by_ns), lambda: tie_clocks(3)
+    )
+
+    def wait(seconds: float) -> bool:
+        ended = over.wait(seconds)
+        clock.look()
+        return ended
 
     def note(late_ns: int) -> None:
         record("standstill", process="pulse", lasting_ns=late_ns)
 
     thread = Thread(
-        target=pulse, args=(over.wait, time.monotonic_ns, note), name="biplane-pulse", daemon=True
+        target=pulse, args=(wait, time.monotonic_ns, note), name="biplane-pulse", daemon=True
     )
     thread.start()
     try:

@@ -38,7 +38,7 @@ its rows or columns mean. A fact judges nothing.
     answerable   errors that Kafka can answer to each request
     deleted_records up to where records were deleted on request
     details      what the harness wrote beside an event
-    standstills  trials in which the machine stood still
+    standstills  trials in which the machine stood still, or its wall clock was set
     strain       trials in which its processors were wanted by many: patience with what is late
     told_numbers arithmetic on numbers that brokers tell
 """

@@ -5,6 +5,9 @@ The harness ticks ten times a second while a trial lasts, and writes down when a
 is held to a time by the clock of that machine cannot be blamed for it. A machine that is merely
 busy is no such thing: on two cores with a load of 17 no tick was 30 ms late (with one of 35, now
 and then 0.6 s).
+
+It also writes down when the wall clock was set (``clock_set``): what logs and ZooKeeper had dated
+before is off by as much, and a broker that counts time by that clock did as it was told.
 """
 
 from __future__ import annotations
@@ -30,3 +33,14 @@ def standstills(history: History, least_ns: int = 0) -> dict[Trial, str]:
 def _says(lasted: list[int]) -> str:
     times = f"{len(lasted)} times, " if len(lasted) > 1 else ""
     return f"the machine stood still: {times}{sum(lasted) / 1e9:.1f} s in all"
+
+
+def clock_sets(history: History) -> dict[Trial, str]:
+    """By trial in which the wall clock was set, by how much at most, in words."""
+    by_ns: dict[Trial, list[int]] = {}
+    for row in history.rows("clock_set"):
+        by_ns.setdefault((row["arm"], row["trial"]), []).append(row["by_ns"])
+    return {
+        trial: f"the wall clock was set meanwhile, by {max(by, key=abs) / 1e9:+.1f} s"
+        for trial, by in by_ns.items()
+    }

@@ -135,6 +135,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
     "connection": (_need("node to link connections"),),
     "infra": (_need("component reason"),),
     "standstill": (_need("lasting_ns"),),
+    "clock_set": (_need("by_ns"),),
     "strain": (_need("ran_ns waited_ns"),),
     "source": (_need("source rows missing repeated rejected torn closed"),),
     "final_state": (

@@ -562,6 +562,12 @@ _KINDS: Final = (
         {"lasting_ns": "int64"},
     ),
     Kind(
+        "clock_set",
+        "Within the last tenth of a second the wall clock of this machine was set against the "
+        "monotonic one: ahead, or back (negative).",
+        {"by_ns": "int64"},
+    ),
+    Kind(
         "strain",
         "Of the second before: how long the harness's own threads ran, and how long they could "
         "have and waited for a processor, as the kernel counts it.",

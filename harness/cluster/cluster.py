@@ -29,7 +29,7 @@ from typing import Final
 from kazoo.client import KazooClient
 
 from faults.protocol import Capability, FaultFailed, Link
-from harness.clock import tie_clocks
+from harness.clock import tie_clocks, widen
 from harness.cluster.admin import ClusterAdmin
 from harness.cluster.ask import NoAnswer, cluster_idea
 from harness.cluster.context import ClusterContext
@@ -271,6 +271,7 @@ class Cluster:
     def _start(self) -> None:
         self.sut.prepare(self.runtime.programs)
         self.dir.mkdir(parents=True, exist_ok=True)
+        self._tie = tie_clocks()
         service = self._layout.zookeeper
         zookeeper = None if service is None else self.runtime.spawn(service)
         toxiproxy = self.runtime.spawn(self._layout.toxiproxy)
@@ -325,8 +326,9 @@ class Cluster:
         folder = self._layout.zookeeper.workdir / "data" / "version-2"
         try:
             complete(watcher, folder, CHROOT)
-            record_deletions(self.record, folder, CHROOT, tie_clocks())
-            record_writes(self.record, folder, CHROOT, tie_clocks())
+            tie = widen(self._tie, tie_clocks())
+            record_deletions(self.record, folder, CHROOT, tie)
+            record_writes(self.record, folder, CHROOT, tie)
         except (OSError, ValueError, struct.error) as e:
             reason = f"its transaction log cannot be read: {e}"
             self.record("infra", component="zookeeper", reason=reason)

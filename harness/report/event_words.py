@@ -291,6 +291,7 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"{e.waited_ns} ns"
     ),
     "standstill": lambda e: "the machine had stood still until then",
+    "clock_set": lambda e: "the wall clock of the machine was set",
     "source": lambda e: f"{e.source}.jsonl holds {e.rows} rows; {e.missing} are missing",
     "final_state": lambda e: f"in the end, {_final_state(e)}",
     "log_read": lambda e: (

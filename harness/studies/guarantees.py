@@ -28,7 +28,8 @@ last table is declared (harness/studies/answers.toml).
 
 A run is `valid` when every promise of its scenario had evidence enough, in each arm and trial for
 itself, and none was broken; `invalid` when one was, with a witness; `unknown` otherwise. Each rule
-below is the name of a violation in `results.json` and in the report.
+below is the name of a violation in `results.json` and in the report. No finding of a trial in which
+the wall clock was set proves anything: logs and ZooKeeper are dated by it.
 """
 
 

@@ -134,6 +134,36 @@ def test_nobody_is_late_while_the_machine_stands_still(
     assert told == [f"{story.arm}, trial {trial}: {says}" for trial in doubted]
 
 
+@pytest.mark.parametrize("rule", ["late", "lost"])
+@pytest.mark.parametrize(
+    ("trials", "verdict"), [((0, 1), Verdict.UNKNOWN), ((0,), Verdict.INVALID), ((), None)]
+)
+def test_nothing_is_proved_while_the_wall_clock_is_set(
+    story: Any, spark: Any, rule: str, trials: tuple[int, ...], verdict: Verdict | None
+) -> None:
+    """Whatever the rule: logs and ZooKeeper's times are of another clock then."""
+
+    def check(_history: History) -> Outcome:
+        outcome = Outcome()
+        for trial in (0, 1):
+            outcome.saw(story.arm, trial, "records")
+            if verdict is not None:
+                outcome.add(Finding(rule, f"of trial {trial}", story.arm, trial, ()))
+        return outcome
+
+    for story.trial in trials or (0, 1):
+        story.add("clock_set", 40, process="pulse", by_ns=-300_000_000)
+        story.add("clock_set", 60, process="pulse", by_ns=7_364_000_000)
+    judged = dataclasses.replace(
+        promise("records"), check=check, rules={"late": "", "lost": ""}, timed=frozenset({"late"})
+    )
+    result, _ = run_check(story.history(spark), judged)
+    assert result.verdict is (verdict or Verdict.VALID)  # who found nothing is not in doubt
+    says = f"1 x {rule}, but the wall clock was set meanwhile, by +7.4 s"
+    told = [why for why in result.reasons if "clock" in why]
+    assert told == [f"{story.arm}, trial {trial}: {says}" for trial in trials]
+
+
 @pytest.mark.parametrize(
     ("lasting_ns", "verdict"), [(999_999_999, Verdict.INVALID), (1_000_000_000, Verdict.UNKNOWN)]
 )

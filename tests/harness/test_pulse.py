@@ -81,6 +81,25 @@ def test_it_ends_with_what_it_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [t for t in threading.enumerate() if t.name == "biplane-pulse"]
 
 
+def test_a_wall_clock_that_is_set_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[tuple[str, dict[str, Any]]] = []
+    noted = threading.Event()
+
+    def record(kind: str, /, **fields: Any) -> None:
+        rows.append((kind, fields))
+        noted.set()
+
+    ahead_ns = 0
+    own = SimpleNamespace(monotonic_ns=time.monotonic_ns, time_ns=lambda: time.time_ns() + ahead_ns)
+    monkeypatch.setattr("harness.clock.time", own)
+    with watched(record):
+        ahead_ns = 3_000_000_000
+        assert noted.wait(30)
+    fields = next(fields for kind, fields in rows if kind == "clock_set")
+    assert fields["process"] == "pulse"
+    assert abs(fields["by_ns"] - ahead_ns) < 1_000_000_000
+
+
 CHILD = """
 import time
 from harness.pulse import watched
