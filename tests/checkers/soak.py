@@ -3,7 +3,11 @@ happens in a round is lawful; ``planted`` rounds each lose, show and accept what
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections import Counter
+from typing import Any, Final
+
+import pytest
 
 NODES = (1, 2, 3)
 PARTITIONS = (0, 1)
@@ -15,6 +19,8 @@ PLANTED = {
     "fencing": {"stale-controller-epoch-accepted": 1},
 }
 """By check and rule: how many violations of one planted round."""
+BROUGHT: Final = 400
+"""So many rows does no place in the checkers bring to the driver at once."""
 
 
 def soak(story: Any, rounds: int, load: int = 1, *, planted: bool = False) -> None:
@@ -173,3 +179,45 @@ def grouped(story: Any, rounds: int) -> None:
             story.add("group_step", at + t, group=group, step=step, **fields)
         story.add("group_step", at + 60_000, group=kept, step="look", node=1, error=0,
                   state="Dead")  # fmt: skip
+
+
+@pytest.fixture
+def brought(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """By module of the checkers, the most rows that it brought to the driver at once."""
+    from pyspark.sql.classic.dataframe import DataFrame
+    from pyspark.sql.connect.dataframe import DataFrame as OfConnect
+
+    found: Counter[str] = Counter()
+
+    def watched(frames: Any, name: str, sized: Any) -> None:
+        real = getattr(frames, name)
+
+        def counting(self: Any, *args: Any, **kwargs: Any) -> Any:
+            rows = real(self, *args, **kwargs)
+            where = _module()
+            found[where] = max(found[where], sized(rows))
+            return rows
+
+        monkeypatch.setattr(frames, name, counting)
+
+    for frames in (DataFrame, OfConnect):
+        watched(frames, "collect", len)
+        watched(frames, "toArrow", lambda table: table.num_rows)
+        for name in ("toPandas", "toLocalIterator"):
+            monkeypatch.setattr(frames, name, _never)
+    return found
+
+
+def _never(*_args: Any, **_kwargs: Any) -> Any:
+    raise AssertionError("rows without a bound")
+
+
+def _module() -> str:
+    """The nearest caller in the checkers."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None:
+        name = str(frame.f_globals.get("__name__"))
+        if name.startswith("checkers.") and name != "checkers.judging.tally":
+            return name
+        frame = frame.f_back
+    return "elsewhere"

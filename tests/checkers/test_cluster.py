@@ -25,21 +25,26 @@ import pyspark
 import pytest
 
 from checkers.check import check_run
+from checkers.class_archive import NOTHING_OF_ARCHIVES, archive_path
 from checkers.history.made import make
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(pyspark.__file__).parent
+_ARCHIVE = [f"-XX:SharedArchiveFile={archive_path()}", "-Xshare:auto", *NOTHING_OF_ARCHIVES]
+QUICK = " ".join(
+    ["-XX:+UseSerialGC -XX:TieredStopAtLevel=1", *(_ARCHIVE if archive_path().exists() else [])]
+)
+"""For JVMs that live for seconds."""
 ENV = {
     **os.environ,
     "SPARK_HOME": str(HOME),
     "SPARK_LOCAL_IP": "127.0.0.1",
     "PYSPARK_DRIVER_PYTHON": sys.executable,
     "SPARK_DAEMON_MEMORY": "256m",
-    "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "SPARK_DAEMON_JAVA_OPTS": QUICK,
 }
-_QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class Standalone:
@@ -161,7 +166,7 @@ def test_a_cluster_that_loses_a_worker_says_the_same(
         *(sys.executable, "-m", "harness.cli", "check", "viewfs://made/store/run"),
         *("--master", standalone.master, "--conf", mounted),
         *("--conf", "spark.executor.memory=600m", "--conf", "spark.cores.max=2"),
-        *("--conf", f"spark.executor.extraJavaOptions={_QUICK}"),
+        *("--conf", f"spark.executor.extraJavaOptions={QUICK}"),
         *("--conf", "spark.sql.shuffle.partitions=2"),
     ]
     output, python = tmp_path / "driver.log", foreign_python(tmp_path)
@@ -190,7 +195,7 @@ def test_spark_submit_judges(tmp_path: Path) -> None:
     make(run, rows=5_000, plants={"metadata-never-committed": 1})
     asked_for(run, "stale-metadata")
     submit = [str(HOME / "bin/spark-submit"), "--master", "local[1]"]
-    submit += ["--conf", f"spark.driver.extraJavaOptions={_QUICK}"]
+    submit += ["--conf", f"spark.driver.extraJavaOptions={QUICK}"]
     submit += ["--conf", "spark.ui.enabled=false", str(ROOT / "harness/cli.py"), "check"]
     # Not in the project's folder: what it needs it finds by itself.
     same: dict[str, Any] = {"cwd": tmp_path, "env": ENV, "capture_output": True, "text": True}

@@ -18,7 +18,7 @@ import pytest
 
 from checkers.check import check_run
 from checkers.history.made import make
-from tests.checkers.test_cluster import ENV, HOME, ROOT, asked_for, foreign_python, judged
+from tests.checkers.test_cluster import ENV, HOME, QUICK, ROOT, asked_for, foreign_python, judged
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
         "spark.ui.enabled": "false",
     }

@@ -20,7 +20,7 @@ from checkers.history.made.plants import PLANTS, parse
 from checkers.history.parts import read_rows
 from checkers.judging import tally
 from checkers.promises import NAMES, promises
-from tests.checkers.test_cluster import ROOT, judged
+from tests.checkers.test_cluster import ROOT, asked_for, judged
 
 
 def by_sail(run: Path) -> Any:
@@ -75,6 +75,7 @@ def test_what_is_planted_and_what_is_told_besides_agree(tmp_path: Path) -> None:
     """But for a broker that shows what it never took in, as its own rows say."""
     plants = {name: 5 for name in PLANTS if name != "metadata-never-committed"}
     make(tmp_path / "run", rows=20_000, shape="load", plants=plants)
+    asked_for(tmp_path / "run", "evidence")
     assert by_sail(tmp_path / "run")["checks"]["evidence"]["verdict"] == "valid"
 
 

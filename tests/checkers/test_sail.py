@@ -32,6 +32,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick, attach
 from checkers.promises import NAMES, promise
 from checkers.spark import SAIL_ROWS, engine, name_of
+from tests.checkers.test_cluster import asked_for
 
 pytestmark = pytest.mark.slow
 
@@ -183,6 +184,7 @@ def test_a_deadline_ends_it(spark: Any, tmp_path: Path) -> None:
     assert time.monotonic() - begun < 15
     assert found["verdict"] == "unknown"
     assert any("not judged within the deadline" in reason for reason in found["reasons"])
+    asked_for(tmp_path / "run", "records")
     assert check_run(tmp_path / "run", spark=spark)["verdict"] == "valid", "and the next is judged"
 
 
@@ -226,6 +228,8 @@ spark.end()
 def test_what_it_cannot_answer_spark_does(tmp_path: Path) -> None:
     make(tmp_path / "odd", rows=20_000, plants={"replica-differs": 3})
     make(tmp_path / "even", rows=20_000)
+    for name in ("odd", "even"):
+        asked_for(tmp_path / name, "records", "replicas")
     done = python(NOT_ANSWERED, str(tmp_path / "odd"), str(tmp_path / "even"))
     assert done.returncode == 0, done.stderr
     verdict, who, again = done.stdout.splitlines()
@@ -294,6 +298,7 @@ def test_a_byte_that_changed_on_disk_is_no_evidence(
     plain = {"compression": "NONE", "use_dictionary": False, "write_page_checksum": True}
     monkeypatch.setattr(writer, "_options", lambda _: plain)
     make(tmp_path / "run", rows=60_000)
+    asked_for(tmp_path / "run", "records")
     assert check_run(tmp_path / "run", spark=spark)["checks"]["records"]["verdict"] == "valid"
     file = files_of(tmp_path / "run/history", "log_read")[0]
     group = pq.ParquetFile(file).metadata.row_group(0)

@@ -88,6 +88,7 @@ def who(*names: str) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.slow
 def test_a_requests_plane_changes_nothing_of_what_is_done() -> None:
     assert who("plane") == PLANES
     comparing = {
@@ -101,6 +102,7 @@ def test_a_requests_plane_changes_nothing_of_what_is_done() -> None:
     assert comparing == COMPARE
 
 
+@pytest.mark.slow
 def test_few_know_the_control_listener() -> None:
     """So replication, clients, coordinators and a broker's leave go where they went before."""
     assert who(*_NAMES) == NAMES

@@ -166,6 +166,7 @@ def configurations(draw: st.DrawFn) -> Properties:
     return draw_properties(lambda options: draw(st.sampled_from(options)))
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(properties=configurations())
 def test_as_the_rules_say(properties: Properties) -> None:

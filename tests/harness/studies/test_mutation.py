@@ -641,6 +641,7 @@ def test_a_listed_mutant_is_shown_with_its_reason_and_counted_apart(tmp_path: Pa
         reasons(path)
 
 
+@pytest.mark.slow
 def test_the_reasons_in_the_tree_are_of_mutants_that_are_told_alike(root: Path) -> None:
     """Those whose place has changed since are no reasons any more, and do no harm."""
     says = {one.name: one.says.partition(": ")[2] for one in overlay.everything(root)}
