@@ -452,11 +452,13 @@ def _floods(history: History, outcome: Outcome) -> None:
 
 
 def _leader_changes(history: History, outcome: Outcome, trials: list[Trial]) -> None:
-    """A change: an epoch committed with another leader than the one seen before it."""
+    """A change: an epoch committed with another leader than the one seen before it. One who goes
+    without a successor is none: whatever is deleted ends so."""
     seen: dict[Trial, int] = {}
     for key, of in leadership(history).items():
         for before, epoch in pairwise(of.commits):
-            if before.incarnation == epoch.incarnation and before.leader != epoch.leader:
+            successor = epoch.leader not in (None, -1, before.leader)
+            if before.incarnation == epoch.incarnation and successor:
                 seen[key[:2]] = seen.get(key[:2], 0) + 1
     for (arm, _), changes in seen.items():
         figures = outcome.arm(arm)

@@ -60,7 +60,7 @@ HARMLESS = "log.segment.delete.delay.ms"
 RESET, SIZED, TIMED = "reset", "sized", "timed"
 FOLLOWED = "followed"
 """Of this one, too, the settings are changed."""
-CLEARED = "cleared"
+CLEARED = "plain"
 """This one has none in the end."""
 FEW_BYTES = {**SHORT_SEGMENTS, "retention.bytes": "8192"}
 FEW_SECONDS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "retention.ms": "5000"}

@@ -50,7 +50,8 @@ def test_activity_of_a_sound_history(story: Any, spark: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "lack", ["operations", "change", "hold", "injected", "infra", "fault", "arm", "failure"]
+    "lack",
+    ["operations", "change", "successor", "hold", "injected", "infra", "fault", "arm", "failure"],
 )
 def test_a_run_in_which_nothing_happened_is_unknown(story: Any, spark: Any, lack: str) -> None:
     sound(story)
@@ -60,6 +61,8 @@ def test_a_run_in_which_nothing_happened_is_unknown(story: Any, spark: Any, lack
             del story.rows[kind]
     if lack == "change":
         story.rows["leadership"].pop()
+    if lack == "successor":
+        story.rows["leadership"][-1]["leader"] = -1
     if lack in ("hold", "injected"):
         phase = "injected" if lack == "hold" else "failed"
         story.add("fault", 20, fault="flood", id="a", phase=phase, took_hold=False)

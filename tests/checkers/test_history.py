@@ -293,6 +293,14 @@ def test_a_file_that_changed_is_named(story: Any, tmp_path: Path, before: bool) 
         verify(run / "history", "log_read")
 
 
+def test_a_file_of_before_has_fewer_columns_and_is_as_sound(story: Any, tmp_path: Path) -> None:
+    run = store_2(told(story), tmp_path)
+    tells_no_crc(run)
+    file = first(run, "log_read")
+    pq.write_table(pq.read_table(file).drop_columns(["topic"]), file, write_page_checksum=True)
+    verify(run / "history", "log_read")
+
+
 def test_an_empty_history_is_unknown(spark: Any, tmp_path: Path) -> None:
     with HistoryWriter(tmp_path / "history"):
         pass

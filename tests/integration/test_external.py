@@ -278,7 +278,7 @@ def test_a_sound_cluster_is_tested_and_left_as_it_was(
     record = json.loads((outcome.folder / "run.json").read_text())
     (trial,) = record["trials"]
     assert trial["failure"] is None, trial["failure"]
-    own = ["kept", "shortened", "remembered", "elsewhere", "compacted"]
+    own = ["kept", "shortened", "remembered", "elsewhere", "compacted", "left"]
     assert [name.split("-", 2)[2] for name in trial["topics"]] == own
     skipped = [line for line in trial["skipped_faults"] if "lagged-kill" in line]
     assert skipped

@@ -442,10 +442,14 @@ def test_of_what_is_given_the_last_batch_may_be_cut_off() -> None:
     def read(records: bytes | None) -> dict[str, int]:
         return offset_reader._given(SimpleNamespace(records=records, **both))
 
-    assert read(None) == {**both, "found_end": -1, "leader_epoch": -1}
-    assert read(first + second) == {**both, "found_end": 8, "leader_epoch": 4}
+    def told(found_end: int, leader_epoch: int, of: bytes) -> dict[str, int]:
+        sizes = {"given_bytes": len(of), "first_bytes": len(first) if of else 0}
+        return {**both, "found_end": found_end, "leader_epoch": leader_epoch, **sizes}
+
+    assert read(None) == told(-1, -1, b"")
+    assert read(first + second) == told(8, 4, first + second)
     for size in range(len(second)):
-        assert read(first + second[:size]) == {**both, "found_end": 7, "leader_epoch": 3}
+        assert read(first + second[:size]) == told(7, 3, first + second[:size])
     with pytest.raises(WireError):
         read(first + bytes(80))
 
