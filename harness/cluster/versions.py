@@ -75,8 +75,8 @@ _KEYS: Final = (
     *("group_id", "api_key", "resource_name", "member_id", "log_dir", "producer_id"),
 )
 """Fields by which the entries of a list are told apart, the first that there is."""
-_OLDER_WORDS: Final = frozenset({("offset_not_available", "leader_not_available")})
-"""What a newer version says, and older ones in its place, which do not know it (KIP-207)."""
+_NEWER_WORDS: Final = ((ApiKey.LIST_OFFSETS, 5, "offset_not_available", "leader_not_available"),)
+"""From which version of what on a word is said, and what is said in its place before (KIP-207)."""
 _FAILED: Final = (WireClientError, WireError, OSError)
 Said = dict[str, tuple[str, str]]
 """Where in an answer (with the names of entries) -> where in its schema, and what is said."""
@@ -527,7 +527,8 @@ def _held_against(
     newest: _Answer, connection: Connection, question: Question, form: Form
 ) -> tuple[str, bool]:
     try:
-        otherwise = list(_differences(newest, _answer(connection, question, form)))
+        answer = _answer(connection, question, form)
+        otherwise = list(_differences(newest, answer, _older_words(question.api, form.version)))
     except RequestTimedOut as error:
         return str(error), False
     except _FAILED as error:
@@ -551,13 +552,17 @@ def _answer(connection: Connection, question: Question, form: Form) -> _Answer:
     return _Answer(said, frozenset(_schema(type(part), question.ignores)))
 
 
-def _differences(newest: _Answer, other: _Answer) -> Iterator[str]:
+def _older_words(api: ApiKey, version: int) -> Mapping[Any, str]:
+    """By what a newer version says, what that one says, which does not know it."""
+    return {new: old for of, since, new, old in _NEWER_WORDS if of == api and version < since}
+
+
+def _differences(newest: _Answer, other: _Answer, older: Mapping[Any, str]) -> Iterator[str]:
     both = newest.schema & other.schema
     for place in sorted(newest.said.keys() | other.said.keys()):
         where, new = newest.said.get(place, ("", None))
         where_other, old = other.said.get(place, ("", None))
-        differs = new != old and (new, old) not in _OLDER_WORDS
-        if (where or where_other) in both and differs:
+        if (where or where_other) in both and old not in (new, older.get(new, new)):
             yield f"{place}: {old}, and in the newest {new}"
 
 

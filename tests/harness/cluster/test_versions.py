@@ -271,21 +271,25 @@ def test_positions_of_all_and_of_each(
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "same"),
-    [(78, 5, True), (78, 78, True), (5, 78, False), (78, 6, False), (6, 5, False)],
+    ("version", "new", "old", "same"),
+    [
+        *((4, 78, 5, True), (4, 78, 78, True), (4, 5, 78, False), (4, 78, 6, False)),
+        *((4, 6, 5, False), (5, 78, 5, False), (5, 78, 78, True)),
+    ],
 )
 def test_an_error_that_older_versions_do_not_know(
-    monkeypatch: pytest.MonkeyPatch, new: int, old: int, same: bool
+    monkeypatch: pytest.MonkeyPatch, version: int, new: int, old: int, same: bool
 ) -> None:
     """OFFSET_NOT_AVAILABLE came with version 5; before, it is LEADER_NOT_AVAILABLE (KIP-207)."""
-    ends = Question(api=ApiKey.LIST_OFFSETS, about="ends", forms=[Form(7, ENDS), Form(4, ENDS)])
+    forms = [Form(7, ENDS), Form(version, ENDS)]
+    ends = Question(api=ApiKey.LIST_OFFSETS, about="ends", forms=forms)
 
     def answers(version: int) -> Any:
         row = {"partition_index": 0, "error_code": new if version == 7 else old}
         topics = [{"name": "t", "partitions": [row]}]
         return build(response_class(ApiKey.LIST_OFFSETS, version), topics=topics)
 
-    says, known = told(monkeypatch, ends, answers)["version 4"]
+    says, known = told(monkeypatch, ends, answers)[f"version {version}"]
     assert known
     assert (says == SAME) is same
 
