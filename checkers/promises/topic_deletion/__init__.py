@@ -15,10 +15,12 @@ its log aside, though its broker ran all the while and told of others that it di
 (`outlived_positions`). ``deletion-stalled``: nothing was left to wait for, and nothing was done
 (`stalled`).
 
-Unknown: a trial in which no topic was deleted; each deletion that was not finished (whether it ever
-would have been, and whether logs were left behind, is judged by `recovery`), or was over before it
-was asked for; a trial in which no replica told of stopping. Not judged, and counted: replicas of
-a broker that the harness saw end meanwhile, which may have had nothing left to stop.
+Unknown: a trial in which no topic was deleted while faults were played (what the harness deletes
+once the load has ended is judged, proves nothing of them, and is not in the figures); each deletion
+that was not finished (whether it ever would have been, and whether logs were left behind, is judged
+by `recovery`), or was over before it was asked for; a trial in which no replica told of stopping.
+Not judged, and counted: replicas of a broker that the harness saw end meanwhile, which may have had
+nothing left to stop.
 Blind: systems that tell of no stops.
 """
 
@@ -28,6 +30,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from checkers.facts.clients import chaos
 from checkers.facts.faults import faults
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.lives import cuts
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _A_WHILE_NS: Final = 1_000_000_000
+_NONE: Final = "no topic was deleted while faults were played"
 REPLICAS: Final = "replicas of topics that went"
 
 
@@ -79,27 +83,38 @@ class Deletion:
 def check(history: History) -> Outcome:
     outcome = Outcome()
     found = deletions(history)
+    tried = _while_tried(history, found)
     by_trial: dict[tuple[str, int], list[Deletion]] = {}
-    for one in found:
+    for one in tried:
         by_trial.setdefault((one.arm, one.trial), []).append(one)
     for arm, trial in sorted(set(history.trials) | set(history.run.trials)):
         mine = by_trial.get((arm, trial), [])
         done = [d for d in mine if d.gone is not None]
         outcome.saw(arm, trial, "deletions", len(done))
         if not mine:
-            outcome.unknowns.append(f"{arm}, trial {trial}: no topic was deleted")
-        for one in mine:
-            if one.gone is None:
-                outcome.unknown(arm, trial, f"the deletion of {one.topic} was not finished")
+            outcome.unknowns.append(f"{arm}, trial {trial}: {_NONE}")
         if done and not any(one.stops for one in mine):
             outcome.unknown(arm, trial, "no replica told that it put its log aside")
-    _figures(outcome, found, _hindrances(history))
+    for one in found:
+        if one.gone is None:
+            outcome.unknown(one.arm, one.trial, f"the deletion of {one.topic} was not finished")
+    _figures(outcome, tried, _hindrances(history))
     late = (*_violations(found), *stalled(history, outcome, found))
     for finding in (*late, *_unstopped(history, outcome, found)):
         outcome.add(finding)
     for finding, n in outlived_positions(history, outcome, found):
         outcome.add(finding, n)
     return outcome
+
+
+def _while_tried(history: History, found: list[Deletion]) -> list[Deletion]:
+    """Those that were asked for before the last fault had been played."""
+    spans = chaos(history)
+    return [
+        one
+        for one in found
+        if (span := spans.get((one.arm, one.trial))) is None or one.requested["t"] <= span[1]
+    ]
 
 
 def deletions(history: History) -> list[Deletion]:
@@ -298,7 +313,7 @@ PROMISE: Final = Promise(
         OUTLIVED: "of coordinators that had replicas of it, and coordinated the group before",
     },
     unknown_when=(
-        "no topic was deleted",
+        _NONE,
         "a deletion was not finished",
         "no replica told that it put its log aside",
     ),

@@ -106,7 +106,37 @@ def test_nothing_was_deleted(story: Any) -> Asks:
     outcome = yield story
     verdict, reasons = outcome.verdict()
     assert verdict is Verdict.UNKNOWN
-    assert reasons == [f"{story.arm}, trial 0: no topic was deleted"]
+    assert reasons == [f"{story.arm}, trial 0: no topic was deleted while faults were played"]
+
+
+@pytest.mark.parametrize(("at", "verdict"), [(1500, Verdict.VALID), (2500, Verdict.UNKNOWN)])
+@judging(check)
+def test_one_that_nothing_was_played_beside_proves_nothing(
+    story: Any, at: float, verdict: Verdict
+) -> Asks:
+    for t, event in ((1000, "begin"), (2000, "end")):
+        story.add("phase", t, name="chaos", event=event)
+    step(story, at, "requested")
+    stop(story, at + 700, 1)
+    step(story, at + 900, "gone")
+    outcome = yield story
+    assert outcome.verdict()[0] is verdict
+    requested = outcome.arms.get(story.arm, {}).get("requested", 0)
+    assert requested == (verdict is Verdict.VALID)
+
+
+@pytest.mark.parametrize(("at", "broken"), [(1700, 0), (2200, 1)])
+@judging(check)
+def test_what_is_deleted_after_all_is_judged_nevertheless(
+    story: Any, at: float, broken: int
+) -> Asks:
+    story.add("phase", 900, name="chaos", event="begin")
+    story.add("phase", 1000, name="chaos", event="end")
+    step(story, 1500, "requested")
+    stop(story, at, 1)
+    step(story, 2000, "gone")
+    outcome = yield story
+    assert outcome.counts == ({"gone-before-stopped": 1} if broken else {})
 
 
 @judging(check)
