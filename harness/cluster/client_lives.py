@@ -42,7 +42,11 @@ _WITH_START: Final = 5
 """From this version on who writes is told where the log begins."""
 _BEGINS: Final = "it writes, beginning"
 """So is told that a record was taken, at the right place, and where the log begins otherwise."""
-_NONE, _UNKNOWN_MEMBER_ID, _MEMBER_ID_REQUIRED = 0, 25, 79
+_NONE, _UNKNOWN_MEMBER_ID, _REBALANCE_IN_PROGRESS, _MEMBER_ID_REQUIRED = 0, 25, 27, 79
+_JOINS: Final = 3
+"""So often who is told that its group is rebalanced joins it in all. A coordinator says so, too, if
+the group was not written in time (GroupMetadataManager.storeGroup): by a follower that was slow, or
+because it was woken while its group's lock was held (KAFKA-8334, up to 2.6)."""
 _LOST: Final = (RequestTimedOut,)
 _CLOSED: Final = (WireClientError, WireError, OSError)
 Served = Mapping[int, tuple[int, int]]
@@ -134,8 +138,10 @@ class _Member:
         self._id, self._generation = "", -1
 
     def live(self) -> None:
-        self._join()
-        self._sync()
+        for joins in range(1, _JOINS + 1):
+            self._join()
+            if self._sync(is_last=joins == _JOINS):
+                break
         _has("it lives", self._ask(ApiKey.HEARTBEAT, **self._who()).error_code)
         self._keep()
         self._leave()
@@ -164,7 +170,7 @@ class _Member:
             **{"session_timeout": _SESSION_MS, "rebalance_timeout": _SESSION_MS},
             **{"protocol_type": "consumer", "protocols": [protocol]},
         }
-        answer = self._ask(MEMBERS, member_id="", **asked)
+        answer = self._ask(MEMBERS, member_id=self._id, **asked)
         if int(answer.error_code) == _MEMBER_ID_REQUIRED:
             answer = self._ask(MEMBERS, member_id=answer.member_id, **asked)
         _has("it joins", answer.error_code)
@@ -176,12 +182,16 @@ class _Member:
         if self._version(MEMBERS) >= _WITH_PROTOCOL:
             _is("it joins, type", str(answer.protocol_type), "consumer")
 
-    def _sync(self) -> None:
+    def _sync(self, *, is_last: bool) -> bool:
+        """Whether it was given its part; if not, it has to join again."""
         given = [{"member_id": self._id, "assignment": _GIVEN}]
         kind = {"protocol_type": "consumer", "protocol_name": "range"}
         answer = self._ask(ApiKey.SYNC_GROUP, **self._who(), **kind, assignments=given)
+        if int(answer.error_code) == _REBALANCE_IN_PROGRESS and not is_last:
+            return False
         _has("it is given something", answer.error_code)
         _is("it is given something", bytes(answer.assignment), _GIVEN)
+        return True
 
     def _keep(self) -> None:
         at = {"partition_index": 0, "committed_offset": _POSITION, "committed_metadata": _NOTE}

@@ -210,3 +210,25 @@ def test_a_record_that_nobody_took_takes_no_offset() -> None:
     assert {key: told for key, told in found.items() if told != WHOLE} == {
         (ApiKey.PRODUCE, 8): "it writes, error: 'MESSAGE_TOO_LARGE', not 'NONE'"
     }
+
+
+@pytest.mark.parametrize(("times", "says"), [(1, WHOLE), (2, WHOLE), (3, "it is given something")])
+def test_who_has_to_join_again_does_so_for_a_while(times: int, says: str) -> None:
+    """In its own name, as clients do: a group that was not written in time is rebalanced."""
+    broker, left = Broker(), times
+    sound, joined_as = broker.answer, []
+
+    def answer(api: ApiKey, version: int, entity: Any) -> dict[str, Any]:
+        nonlocal left
+        if (api, version) == (ApiKey.JOIN_GROUP, 9):
+            joined_as.append(entity.member_id)
+        if (api, version) == (ApiKey.SYNC_GROUP, 5) and left:
+            left -= 1
+            return {"error_code": 27}
+        return sound(api, version, entity)
+
+    broker.answer = answer  # type: ignore[method-assign]
+    found = members(broker)
+    assert found.pop(9).startswith(says)
+    assert set(found.values()) == {WHOLE}
+    assert joined_as == ["", "m", *["m"] * min(times, 2)]
