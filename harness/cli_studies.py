@@ -199,7 +199,9 @@ def releases(
     suts: Annotated[
         list[str] | None, typer.Argument(help="Such as kafka-zk@2.8.2 (default: one of each line)")
     ] = None,
-    scenario: Annotated[str, typer.Option(help="What is played")] = "broker-restart",
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="Repeatable (default: all of the profile)")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="How many of each", min=1)] = 1,
     profile: Profile = "ci",
     time_limit: Limit = None,
@@ -226,7 +228,7 @@ def releases(
     wanted = suts or list(study.LINES_OF_RELEASES)
     for name in wanted:
         get(name)
-    (chosen,) = cli_options.scenarios([scenario])
+    chosen = cli_options.scenarios(scenario) or _of_profile(profile)
     ledger = Ledger(store / study.LEDGER)
     options: dict[str, Any] = {"profile": profile, "store": store, "time_limit_s": limit_s}
     with show_progress(sys.stdout) as progress, judges() as judge:
@@ -237,7 +239,7 @@ def releases(
             lambda e: progress(f"{e.play.sut}, {e.play.scenario}", e.verdict),
         )
     kept = merged(out.with_suffix(".jsonl"), map(study.with_lines, ledger))
-    out.write_text(study.page(kept))
+    out.write_text(study.page([*kept, *(e for e in ledger if e.verdict == "skipped")]))
     typer.echo(str(out))
     raise typer.Exit(exit_code(ledger, ended=ended))
 

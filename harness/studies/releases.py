@@ -1,9 +1,9 @@
 """`biplane releases`: does each line of Apache Kafka's releases get a verdict, and is what its
 brokers say known?
 
-A scenario is played once on each release. Of its verdict the page tells; and of the lines of its
-brokers' logs how many a parser should have known and did not: a line that is not known is evidence
-that nobody saw.
+Scenarios are played once on each release that allows them. Of the verdicts the page tells; and of
+the lines of its brokers' logs how many a parser should have known and did not: a line that is not
+known is evidence that nobody saw.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,12 +44,11 @@ LINES: Final = ("known", "ignored", "unknown")
 """What became of a line that was whole (`harness.sut.kafka_evidence.lines`)."""
 
 
-def plays(suts: Sequence[str], scenario: str, seeds: Iterable[int]) -> Iterator[Play]:
+def plays(suts: Sequence[str], scenarios: Sequence[str], seeds: Iterable[int]) -> Iterator[Play]:
     """In planes that every release has: single, where they mean anything."""
-    for seed in seeds:
-        for sut in suts:
-            planes = "dual" if sut.startswith("kafka-kraft") else "single"
-            yield Play(scenario=scenario, seed=seed, planes=planes, sut=sut)
+    for seed, scenario, sut in product(seeds, scenarios, suts):
+        planes = "dual" if sut.startswith("kafka-kraft") else "single"
+        yield Play(scenario=scenario, seed=seed, planes=planes, sut=sut)
 
 
 def with_lines(entry: Entry) -> Entry:
@@ -89,11 +89,18 @@ def page(entries: Sequence[Entry]) -> str:
         "Of 2.0 and before nothing is played: their Metadata tells no leader epoch (KIP-320), by "
         "which nearly all is judged.",
     ]
+    cannot = sorted({line for entry in entries if entry not in played for line in _cannot(entry)})
+    lines += ["", "Not played there:", "", *cannot] if cannot else []
     causes = sorted({line for entry in played for line in _causes(entry)})
     lines += ["", "What was found:", "", *causes] if causes else []
     unknown = [entry for entry in played if entry.verdict == Verdict.UNKNOWN]
     lines += ["", *_unknown(unknown)] if unknown else []
     return "\n".join(lines) + "\n"
+
+
+def _cannot(entry: Entry) -> Iterator[str]:
+    reasons = "; ".join(entry.reasons)
+    yield f"- {entry.play.sut}, {entry.play.scenario}{f': {reasons}' if reasons else ''}"
 
 
 def _causes(entry: Entry) -> Iterator[str]:
