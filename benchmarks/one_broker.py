@@ -16,7 +16,6 @@ from typing import Any
 
 import pyspark
 
-from harness.runtime.paths import ports_dir
 from harness.runtime.ports import PortAllocator
 from nodes.properties import format_properties
 from nodes.wire.apis import ApiKey, request_class
@@ -30,7 +29,7 @@ FIRST_ERROR_AT = 4 + 4 + 4 + 2 + len(TOPIC) + 4 + 4
 _JARS = Path(pyspark.__file__).parent / "jars"
 _PRODUCE_VERSION = 7
 _PATIENCE_S = 60.0
-_ports = PortAllocator(ports_dir(), "127.0.0.1")
+_ports = PortAllocator("127.0.0.1")
 _KAFKA_MACHINE = ("-Xms1g", "-Xmx1g", "-XX:+ExitOnOutOfMemoryError")  # as in Kafka's own scripts
 _KAFKA_LOGGING = """\
 log4j.rootLogger=INFO, console

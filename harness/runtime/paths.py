@@ -59,11 +59,6 @@ def registry_dir() -> Path:
     return home() / "processes"
 
 
-def ports_dir() -> Path:
-    """Locks on ports (`ports`)."""
-    return home() / "ports"
-
-
 def engine_records_dir() -> Path:
     """Records of harnesses that use a Docker engine (`docker_clean`)."""
     return home() / "engine"

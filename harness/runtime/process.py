@@ -31,7 +31,7 @@ from typing import Final
 from faults.protocol import Capability
 from harness.interrupts import uninterrupted
 from harness.runtime import services, tools
-from harness.runtime.paths import ports_dir, registry_dir
+from harness.runtime.paths import registry_dir
 from harness.runtime.ports import PortAllocator
 from harness.runtime.protocol import (
     Handle,
@@ -209,7 +209,7 @@ class ProcessRuntime:
 
     def __init__(self) -> None:
         self.registry: Final = Registry(registry_dir())
-        self._ports = PortAllocator(ports_dir(), LOOPBACK)
+        self._ports = PortAllocator(LOOPBACK)
         self._handles: list[ProcessHandle] = []
         self._lock = Lock()
         self._closed = False

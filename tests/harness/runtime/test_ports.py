@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import socket
-from pathlib import Path
 
 from harness.runtime.ports import PortAllocator, ephemeral_low
 
@@ -15,22 +14,22 @@ HOST = f"127.{64 + (_PID >> 16)}.{_PID >> 8 & 255}.{_PID & 255}"
 not another test session that draws the same."""
 
 
-def test_two_harnesses_never_share_a_port(tmp_path: Path) -> None:
-    first = PortAllocator(tmp_path, HOST, random.Random(7))
-    second = PortAllocator(tmp_path, HOST, random.Random(7))  # draws the same numbers
+def test_two_harnesses_never_share_a_port() -> None:
+    first = PortAllocator(HOST, random.Random(7))
+    second = PortAllocator(HOST, random.Random(7))  # draws the same numbers
     ports = [first.allocate() for _ in range(20)] + [second.allocate() for _ in range(20)]
     assert len(set(ports)) == 40
     assert max(ports) < ephemeral_low()
     first.release_all()
-    again = PortAllocator(tmp_path, HOST, random.Random(7))
+    again = PortAllocator(HOST, random.Random(7))
     assert again.allocate() == ports[0]
     again.release_all()
     second.release_all()
 
 
-def test_a_port_in_use_is_passed_over(tmp_path: Path) -> None:
+def test_a_port_in_use_is_passed_over() -> None:
     drawn = random.Random(3).randrange(12_000, min(ephemeral_low(), 32_768))
     with socket.create_server((HOST, drawn)):
-        allocator = PortAllocator(tmp_path, HOST, random.Random(3))
+        allocator = PortAllocator(HOST, random.Random(3))
         assert allocator.allocate() != drawn
         allocator.release_all()
