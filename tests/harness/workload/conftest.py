@@ -63,6 +63,7 @@ class MiniCluster:
         self.left: set[str] = set()  # groups
         self.beats: list[int] = []  # what heartbeats are answered next, in order
         self.begins = 0  # every log
+        self.end = 100
         self.control: list[tuple[int, Any]] = []
         self.lock = threading.Lock()
         self.over = threading.Event()
@@ -265,7 +266,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
         for asked in topic.partitions:
             error = self._error(asked)
             wanted = -(-int(asked.timestamp) // 1000)
-            found = {-1: 100, -2: cluster.begins}.get(
+            found = {-1: cluster.end, -2: cluster.begins}.get(
                 int(asked.timestamp), wanted if wanted < 100 else -1
             )
             rows.append(
