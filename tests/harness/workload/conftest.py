@@ -55,6 +55,7 @@ class MiniCluster:
         self.produce_error = 0
         self.ack_timeouts: set[int] = set()
         self.commits: list[tuple[int, int, str]] = []  # (broker, generation, member)
+        self.rebalance_ms: set[int] = set()
         self.silent: set[int] = set()
         self.unanswered: set[int] = set()  # APIs
         self.deleted: set[str] = set()  # groups
@@ -176,6 +177,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
                     return {"error_code": 16, "topics": []}
                 return {"error_code": 0, "topics": [self._cleared(request)]}
             if header.api_key == ApiKey.JOIN_GROUP:
+                waits_s = request.rebalance_timeout.total_seconds()
+                cluster.rebalance_ms.add(round(waits_s * 1000))
                 error = 16 if node != cluster.leader else 0 if request.member_id else 79
                 last = str(request.protocols[-1].name)
                 more = {"protocol_type": None, "protocol_name": last, "members": []}
