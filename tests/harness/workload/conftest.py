@@ -28,8 +28,11 @@ from tests.jsonl import whole_rows
 TOPIC = "t"
 UNNAMED = "unnamed"
 """A topic that brokers leave out of their answers, as none should."""
-GIVEN = [build_batch([(None, b"v", 0)], base_offset=offset, leader_epoch=3) for offset in (97, 98)]
-"""What there is before the end of each log."""
+GIVEN = [
+    build_batch([(None, b"v", 1000 * offset)], base_offset=offset, leader_epoch=3)
+    for offset in (97, 98)
+]
+"""What there is before the end of each log, in a segment that ends before that."""
 READY_S = 90.0
 """A new interpreter imports a good deal before it is at work."""
 
@@ -272,6 +275,7 @@ class MiniHandler(socketserver.BaseRequestHandler):
             found = {-1: cluster.end, -2: cluster.begins}.get(
                 int(asked.timestamp), wanted if wanted < 100 else -1
             )
+            found = -1 if error else found
             rows.append(
                 {
                     "partition_index": asked.partition_index,
