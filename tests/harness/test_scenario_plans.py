@@ -610,6 +610,15 @@ def test_an_upgrade_to_planes_is_played_with_those_only() -> None:
     assert [arm.planes for arm in other] == ["priority"]
 
 
+def test_settings_of_topics_are_laid_over_those_of_their_brokers() -> None:
+    scenario = SCENARIOS["double-failover"]
+    defaults = {name.removeprefix("log.") for name in scenario.overrides}
+    assert defaults == {"message.timestamp.type"}
+    for topic in scenario.topics(STAGE):
+        assert topic.configs
+        assert not defaults & topic.configs.keys()
+
+
 def test_lost_disks_are_followed_by_a_lost_leader() -> None:
     """And who is back finds a log that has lost its head."""
     roles = SCENARIOS["disk-lost"].workloads(STAGE)
