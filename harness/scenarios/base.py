@@ -316,11 +316,11 @@ def shortened(
     *,
     per_s: float = 12.0,
     first_value: int = 6_000_000_000,
-    until_ms: int | None = None,
+    **deletes: int,
 ) -> list[Role]:
     """Topics (with how many partitions) whose oldest records are deleted all the while
-    (DeleteRecords), or at first, ``until_ms``, and who writes to them: so much a second to each
-    partition."""
+    (DeleteRecords; ``deletes``: how, as parameters), and who writes to them: so much a second to
+    each partition."""
     return [
         Role(
             role="joint-producer",
@@ -335,7 +335,7 @@ def shortened(
         Role(
             role="record-deleter",
             process="record-deleter",
-            params={"topics": topics, **({} if until_ms is None else {"until_ms": until_ms})},
+            params={"topics": topics, **deletes},
         ),
     ]
 

@@ -47,6 +47,8 @@ PARTITIONS = 3
 HEADLESS = "headless"
 DELETED_MS = 3000
 """For so long its records are deleted: before anybody is back whose disk was lost."""
+LEFT = 5
+"""So many records are left each time: on a slow system there are not many by then."""
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 9700
 """Of a round with a death, which takes `BUSY_MS` longer, and of the shorter one after it."""
@@ -64,7 +66,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
     return [
         *replicated_load(TOPIC, PARTITIONS),
         tail_reader(TOPIC, PARTITIONS),
-        *shortened({HEADLESS: PARTITIONS}, per_s=24.0, until_ms=DELETED_MS),
+        *shortened({HEADLESS: PARTITIONS}, per_s=24.0, until_ms=DELETED_MS, kept=LEFT),
     ]
 
 

@@ -10,7 +10,8 @@ then a broker is told to delete far beyond the end, what nobody has written: it 
 when it told the same end twice, as one does whose followers get nothing, a record more than that:
 what it has there is not committed. Whoever told where a log begins is asked for the record before
 that (Fetch, as consumers do, `read_below` rows): there is none any more. After ``until_ms``
-(milliseconds) nobody is asked for more than before: what is there then stays.
+(milliseconds), and a first deletion in each partition, however late, nobody is asked for more than
+before: what is there then stays.
 """
 
 from __future__ import annotations
@@ -124,9 +125,8 @@ class RecordDeleter(AskEach):
             ends = {place: end + BEYOND for place, end in self._ends.items()}
         else:
             kept, heard = self._params.kept, set().union(*self._heard.values())
-            if not self._is_over():
-                more = {p: end - kept for p, end in self._ends.items() if end > kept and p in heard}
-                self._deleted |= more
+            more = {p: end - kept for p, end in self._ends.items() if end > kept and p in heard}
+            self._deleted = more | self._deleted if self._is_over() else self._deleted | more
             ends = {p: at for p, at in self._deleted.items() if p in heard}
         return "records_deleted", {place: {"offset": end} for place, end in ends.items()}
 

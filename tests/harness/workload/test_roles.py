@@ -398,7 +398,9 @@ def test_all_but_the_newest_records_are_deleted_and_none_that_nobody_wrote(
 def test_after_a_while_no_more_is_deleted_than_before(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:
-    plan = spec("record-deleter", topics={"t": 1}, rate_per_s=100, kept=30, until_ms=1500)
+    """But once: where nothing was written by then it may be late."""
+    mini.end = 20
+    plan = spec("record-deleter", topics={"t": 1}, rate_per_s=100, kept=30, until_ms=0)
 
     def asked(kind: str, **fields: int) -> list[int]:
         found = [r for r in done(rows(plan.output)) if r["f"] == kind and r["node"] == 1]
@@ -406,9 +408,9 @@ def test_after_a_while_no_more_is_deleted_than_before(
 
     with launch(plan) as workload:
         workload.wait_ready(READY_S)
+        wait_until(lambda: len(asked("listed_offset", offset=20)) > 3)
+        mini.end = 100
         wait_until(lambda: asked("records_deleted", offset=70))
-        began = asked("listed_offset")[0]
-        wait_until(lambda: asked("listed_offset")[-1] > began + 2_000_000_000)
         mini.end = 200
         wait_until(lambda: len(asked("listed_offset", offset=200)) > 3)
         told = asked("listed_offset", offset=200)[-1]
@@ -416,8 +418,7 @@ def test_after_a_while_no_more_is_deleted_than_before(
         workload.stop()
     found = done(sound(rows(plan.output)))
     deletions = {r["offset"] for r in found if r["f"] == "records_deleted"}
-    # Beyond the end, too, it is told twice that the log ends there.
-    assert deletions == {70, 101, 1_000_100, 1_000_200}
+    assert {70} == {offset for offset in deletions if offset < 1_000_000}, "nor what is not there"
 
 
 def test_who_told_where_a_log_begins_is_asked_for_the_record_before(
