@@ -402,6 +402,7 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
     is_compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
     kept_ms = brokers.get("log.cleaner.delete.retention.ms", _LONGEST_RUN_MS)
     erased_ms = configs.get("delete.retention.ms", kept_ms)
+    dated_by = brokers.get("log.message.timestamp.type")
     own_ms, own_bytes = (
         None if is_compacted else _limit(configs.get(name))
         for name in ("retention.ms", "retention.bytes")
@@ -416,7 +417,7 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         retention_ms=own_ms,
         retention_bytes=own_bytes,
         segment_ms=None if "segment.jitter.ms" in configs else _limit(configs.get("segment.ms")),
-        log_append_time=configs.get("message.timestamp.type") == "LogAppendTime",
+        log_append_time=configs.get("message.timestamp.type", dated_by) == "LogAppendTime",
         assignment=_assignment(read, body.get("assignment") or {}, f"{name}.assignment"),
         configs={str(key): str(value) for key, value in own.items()},
     )

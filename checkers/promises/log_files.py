@@ -11,7 +11,8 @@ Violations:
 - ``batch-damaged``: a batch without its checksum, offsets that do not rise, bytes that are no
   batch: a broker cuts them off when it starts (LogLoader), and follows with whole batches;
 - ``index-misleads``: an entry of an offset or time index leads to where no batch is, or beyond what
-  is looked for, or there is none amid others: readers would be given too few records, or none. The
+  is looked for (of a time, beyond the first batch that has it), or there is none amid others:
+  readers would be given too few records, or none, or another than the first of that time. The
   index of a segment that Kafka still writes is longer than what it counts, and what a cut took
   stands there until it is overwritten: excused, and counted, where the log can have been cut;
 - ``times-otherwise``: a batch says that its latest record is of another time than it is, or a

@@ -340,24 +340,30 @@ def _check_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> No
 
 
 def _check_time_index(file: Path, batches: Sequence[_Batch], reading: _Reading) -> None:
-    """An entry promises that whatever is later than its time lies behind its offset; the offset is
-    of a batch of this segment, what was cut from it has no entry (TimeIndex.truncateTo)."""
+    """An entry promises that whatever is later than its time lies behind its offset, and that no
+    batch before that one is as late (LogSegment.append): a search for just that time begins there.
+    The offset is of a batch of this segment, what was cut from it has no entry
+    (TimeIndex.truncateTo)."""
     ahead = iter(batches)
     end = batches[-1].last_offset if batches else -1
     batch = next(ahead, None)
-    latest, before = -1, (-1, -1)
+    earlier, before = -1, (-1, -1)
     entries, is_grown = _entries(file, _TIME_ENTRY, reading)
     for timestamp, relative in entries:
         offset = _offset_of(file) + relative
         wrong = []
-        while batch is not None and batch.last_offset <= offset:
-            latest, batch = max(latest, batch.max_timestamp_ms), next(ahead, None)
+        while batch is not None and batch.last_offset < offset:
+            earlier, batch = max(earlier, batch.max_timestamp_ms), next(ahead, None)
+        ends_here = batch is not None and batch.last_offset == offset
+        latest = max(earlier, batch.max_timestamp_ms) if batch and ends_here else earlier
         if offset > end >= 0:
             wrong.append(f"time {timestamp} leads to offset {offset}, the segment ends with {end}")
         if latest > timestamp:
             wrong.append(
                 f"time {timestamp} leads to offset {offset}, and {latest} lies before that"
             )
+        elif earlier == timestamp >= 0:
+            wrong.append(f"time {timestamp} leads to offset {offset}, and is there before that")
         if (timestamp, offset) < before or offset < before[1]:
             wrong.append(f"time {timestamp} comes after {before[0]}")
         if wrong and is_grown:

@@ -312,10 +312,15 @@ def joint_producer(topic: str, partitions: int, *, first_value: int = 5_000_000_
 
 
 def shortened(
-    topics: Mapping[str, int], *, per_s: float = 12.0, first_value: int = 6_000_000_000
+    topics: Mapping[str, int],
+    *,
+    per_s: float = 12.0,
+    first_value: int = 6_000_000_000,
+    **deletes: int,
 ) -> list[Role]:
     """Topics (with how many partitions) whose oldest records are deleted all the while
-    (DeleteRecords), and who writes to them: so much a second to each partition."""
+    (DeleteRecords; ``deletes``: how, as parameters), and who writes to them: so much a second to
+    each partition."""
     return [
         Role(
             role="joint-producer",
@@ -327,7 +332,11 @@ def shortened(
                 "first_value": first_value,
             },
         ),
-        Role(role="record-deleter", process="record-deleter", params={"topics": topics}),
+        Role(
+            role="record-deleter",
+            process="record-deleter",
+            params={"topics": topics, **deletes},
+        ),
     ]
 
 

@@ -6,7 +6,8 @@ in-sync sets only then: were it taken for in sync before, or elected, all that a
 would be cut from the others' logs (in KRaft mode that is what KIP-903 is about). Every second time,
 the first among them, its leader's answers no longer leave by the inter-broker link from its start
 on (the leader hears from it, and it gets nothing), and the leader is killed: a set which it joined
-too early shows then.
+too early shows then. Of another topic the oldest records are deleted at first: who comes back with
+nothing has to begin where its leader's log begins, and lacks nothing from there on.
 
 In the end a leader's log directory fails while it runs: it must end at once, so that one of those
 who have a disk leads, and comes back when the directory is what it was.
@@ -33,6 +34,7 @@ from harness.scenarios.base import (
     replicated_load,
     rested,
     rounds,
+    shortened,
     spread,
     tail_reader,
 )
@@ -42,6 +44,11 @@ from harness.sut.protocol import Planes
 
 TOPIC = "kept-by-others"
 PARTITIONS = 3
+HEADLESS = "headless"
+DELETED_MS = 3000
+"""For so long its records are deleted: before anybody is back whose disk was lost."""
+LEFT = 5
+"""So many records are left each time: on a slow system there are not many by then."""
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 9700
 """Of a round with a death, which takes `BUSY_MS` longer, and of the shorter one after it."""
@@ -51,11 +58,16 @@ CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
-    return [Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS)]
+    assignment = spread(PARTITIONS, stage.nodes, 3)
+    return [Topic(name=name, assignment=assignment, configs=CONFIGS) for name in (TOPIC, HEADLESS)]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    return [*replicated_load(TOPIC, PARTITIONS), tail_reader(TOPIC, PARTITIONS)]
+    return [
+        *replicated_load(TOPIC, PARTITIONS),
+        tail_reader(TOPIC, PARTITIONS),
+        *shortened({HEADLESS: PARTITIONS}, per_s=24.0, until_ms=DELETED_MS, kept=LEFT),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
@@ -105,7 +117,7 @@ DISK_LOST = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("truncation-loss", "polls", "offsets", "stale-metadata"),
+    checks=("truncation-loss", "polls", "offsets", "log-starts", "stale-metadata"),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
     quiesce_s=40.0,

@@ -9,6 +9,9 @@ the same offsets then, of different leader epochs. The third, when it leads, kno
 second's epoch: asked where that ends it must answer of the one before (KIP-279). It is asked before
 it has taken anything: of that topic all records are sent with acks=all, which it refuses while it
 is alone. Its own leader epoch, in which nothing is written yet, must be known to it (KAFKA-7415).
+
+Brokers date what they append by a default of their own: topics that have settings lay these over
+it.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ AWAY_MS = 2 * SESSION_TIMEOUT_MS + 2500
 UNEVEN = "uneven-failover"
 LAG_MS = 1200
 """Who lags is stopped for no longer: its session goes on."""
-CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+CONFIGS = {"min.insync.replicas": "2"}
+DEFAULTS = {f"log.{name}": value for name, value in LOG_APPEND_TIME.items()}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -124,6 +128,7 @@ DOUBLE_FAILOVER = Scenario(
     plan=_plan,
     checks=("truncation-loss", "polls", "offsets", "stale-metadata"),
     leader_changes=True,
+    overrides=DEFAULTS,
     session_timeout_ms=SESSION_TIMEOUT_MS,
     quiesce_s=30.0,
     profiles=BEYOND_SMOKE,

@@ -98,6 +98,8 @@ ABSENT_MS = 2500
 """How long a member that says nothing is waited for: as its session is over, or as it does not
 join anew in time. The other of the two is `NEVER_MS`."""
 NEVER_MS = 60_000
+HURRIED_MS = 1000
+"""Every other member of the latter has less time to join anew: of two the longer counts."""
 MOVE_MS = 600
 UNKEPT_MS = 300
 """For so long a coordinator whose followers get nothing is asked what it keeps, before another
@@ -211,7 +213,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 process=f"group-{group}",
                 params={
                     **{"group": group, "session_ms": session_ms, "rebalance_ms": rebalance_ms},
-                    "leaves": group == LATE,
+                    **({"leaves": True, "hurried_ms": HURRIED_MS} if group == LATE else {}),
                 },
             )
             for group, session_ms, rebalance_ms in (

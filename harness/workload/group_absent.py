@@ -4,12 +4,13 @@ Each joins (JoinGroup, step ``enter``: asked to come back with an id, and then l
 it is its group's leader (SyncGroup, step ``sync``), and is never heard of again. The next one, who
 has an id of its own, is let in when nobody waits for the one before any more: when that one's
 session is over, or the time in which it would have had to join anew (rebalance timeout, KIP-62),
-whatever comes first. With ``leaves`` every other member does speak once more: it leaves in order
-(LeaveGroup, step ``part``) while the next one waits, who is let in at once then. The time of that
-rebalance is over with it, and no business of the one after it. Every broker is asked by itself,
-over a connection for who comes and one for who leaves; who does not coordinate the group says so.
-Each question is a `group_step` row; ``keep_ms`` of an ``enter`` is how long a member may be waited
-for.
+whatever comes first. With ``hurried_ms`` every other member would have to join anew within that,
+far less: of the two the longer time counts. With ``leaves`` every other member does speak once
+more: it leaves in order (LeaveGroup, step ``part``) while the next one waits, who is let in at once
+then. The time of that rebalance is over with it, and no business of the one after it. Every broker
+is asked by itself, over a connection for who comes and one for who leaves; who does not coordinate
+the group says so. Each question is a `group_step` row; ``keep_ms`` of an ``enter`` is how long a
+member may be waited for.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ _INDEFINITE: Final = frozenset({-1, 7, 13, 56})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """``session_ms``, ``rebalance_ms``: of every member; one of them is far longer than the other.
-    ``leaves``: whether every other one leaves; ``rate_per_s``: questions a second on each
-    connection."""
+    ``hurried_ms``: in place of ``rebalance_ms`` of every other one, null for none. ``leaves``:
+    whether every other one leaves; ``rate_per_s``: questions a second on each connection."""
 
     group: str
     session_ms: int
     rebalance_ms: int
+    hurried_ms: int | None = None
     leaves: bool = False
     rate_per_s: float = 5.0
     timeout_ms: int = 6_000
@@ -54,11 +56,17 @@ class Params:
             raise ValueError(
                 "fields session_ms, rebalance_ms; allowed: above 0, one of them below timeout_ms"
             )
+        if self.hurried_ms is not None and not 0 < self.hurried_ms < self.waited_ms:
+            raise ValueError("field hurried_ms; allowed: null, or above 0 and below the others")
 
     @property
     def waited_ms(self) -> int:
         """How long a member that says nothing may be waited for."""
         return min(self.session_ms, self.rebalance_ms)
+
+    def rebalance_of(self, number: int) -> int:
+        """The rebalance timeout (ms) of who comes after so many."""
+        return self.hurried_ms if self.hurried_ms and number % 2 else self.rebalance_ms
 
 
 class _Asked(NamedTuple):
@@ -71,10 +79,12 @@ class _Asked(NamedTuple):
 
 @dataclass(slots=True)
 class _Member:
-    """Who is about to be let in by one broker. ``generation``: -1 until it is."""
+    """Who is about to be let in by one broker. ``generation``: -1 until it is; ``rebalance_ms``:
+    how long it has to join anew."""
 
     member_id: str = ""
     generation: int = -1
+    rebalance_ms: int = 0
 
 
 class GroupAbsent(AskEach):
@@ -100,6 +110,8 @@ class GroupAbsent(AskEach):
             step, member = PART, _Member(self._leaving.pop(channel.node))
         else:
             return
+        if step == ENTER and not member.member_id:
+            member.rebalance_ms = self._params.rebalance_of(self._silent)
         asked = _Asked(self._op, time.monotonic_ns(), step)
         self._op += 1
         self.recorder.invoke("group_step", asked.op, asked.invoke_t, **self._about(channel, step))
@@ -119,7 +131,7 @@ class GroupAbsent(AskEach):
         elif step == ENTER:
             who |= {
                 "session_timeout": self._params.session_ms,
-                "rebalance_timeout": self._params.rebalance_ms,
+                "rebalance_timeout": member.rebalance_ms,
                 "protocol_type": "consumer",
                 "protocols": [{"name": "range", "metadata": b""}],
             }
@@ -157,7 +169,10 @@ class GroupAbsent(AskEach):
 
     def _about(self, channel: Channel, step: str) -> dict[str, Any]:
         about = {"node": channel.node, "group": self._params.group, "step": step}
-        return {**about, "keep_ms": self._params.waited_ms} if step == ENTER else about
+        if step != ENTER:
+            return about
+        keep_ms = min(self._params.session_ms, self._coming[channel.node].rebalance_ms)
+        return {**about, "keep_ms": keep_ms}
 
     def _done(self, channel: Channel, outcome: str, t: int, **fields: Any) -> None:
         asked: _Asked = channel.tag

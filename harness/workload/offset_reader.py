@@ -1,12 +1,13 @@
 """Who says where a partition begins, ends and changed hands: every broker asked, on a clock.
 
 Three questions, in turn. ListOffsets: where is the end, the beginning, the first record at or
-after a time (one of the last seconds; that of a record found before, lately or long ago; one to
-come, when there is none).
+after a time (one of the last seconds; that of a record found before, lately or long ago, or of the
+last one of a segment; one to come, when there is none).
 OffsetForLeaderEpoch: where did a leader epoch of the past end, and where does the newest; consumers
 and followers cut and begin again by that. Fetch: what is there, where the end was told to be; and a
-little of what is before it: one byte in all, so that a batch comes all the same, or a few batches,
-fewer in all than of each partition (KIP-74). Each goes to each broker by itself over one connection
+little of what is before it: one byte in all, so that a batch comes all the same, a few batches,
+fewer in all than of each partition (KIP-74), or all of them: an answer ends with its segment, and
+so what came last is the last of one. Each goes to each broker by itself over one connection
 a broker; who does not lead says so, and that is a failed operation like any other.
 
 Epochs are those of answers before. Of two epochs of the past the newest and another one in turn are
@@ -39,8 +40,8 @@ _AHEAD_MS: Final = 3_600_000
 _GIVEN_BYTES: Final = 4096
 _BEFORE: Final = 50
 """So many records before the end who asks for a little begins."""
-_LITTLE_BYTES: Final = (1, 400)
-"""In turn: of all partitions."""
+_LITTLE_BYTES: Final = ((1, _GIVEN_BYTES), (400, _GIVEN_BYTES), (None, 32 * 1024))
+"""In turn: of all partitions, and of each. The last is more than there is, of all together, too."""
 _APART_MS: Final = 100
 _REMEMBERED: Final = 1_000
 _STRIDE: Final = 17
@@ -90,6 +91,8 @@ class OffsetReader(AskEach):
         self._times: dict[tuple[str, int], list[int]] = {}
         """Times of records that were found, of each tenth of a second one: what a broker knows of
         old ones it may have from its disk by now."""
+        self._lasts: dict[tuple[str, int], list[int]] = {}
+        """Times of records that are the last ones of their segments."""
         self._asked = 0
         self._turn: dict[int, int] = {}
 
@@ -147,17 +150,19 @@ class OffsetReader(AskEach):
                     if newest[tp] + off >= 0
                 }
             case "read little":
-                most = {"max_bytes": _LITTLE_BYTES[turn % len(_LITTLE_BYTES)]}
-                most["partition_max_bytes"] = _GIVEN_BYTES
+                in_all, each = _LITTLE_BYTES[turn % len(_LITTLE_BYTES)]
+                most = {"max_bytes": in_all or len(self._ends) * each, "partition_max_bytes": each}
                 return {
                     tp: {"believed_epoch": newest[tp], "offset": max(0, end - _BEFORE), **most}
                     for tp, end in self._ends.items()
                 }
             case "again":
                 back = self._asked * _STRIDE
+                times = self._times | self._lasts if turn % 2 else self._times
                 return {
                     tp: {"believed_epoch": -1, "asked_ms": found[-1 - back % len(found)]}
-                    for tp, found in self._times.items()
+                    for tp, found in times.items()
+                    if found
                 }
             case "time":
                 asked_ms = now_ms - _BACK_MS[turn % len(_BACK_MS)]
@@ -186,7 +191,7 @@ class OffsetReader(AskEach):
             found: dict[str, Any] = {"error": error}
             if asked.kind == "read_at":
                 try:
-                    found |= {} if error else _given(one)
+                    found |= {} if error else self._given(tp, fields, one)
                 except WireError as problem:
                     self._row(channel, asked, tp, "info", t, failure=str(problem), **fields)
                     continue
@@ -214,6 +219,30 @@ class OffsetReader(AskEach):
         if near == len(times) or times[near] > found_ms + _APART_MS:
             insort(times, found_ms)
             del times[:-_REMEMBERED]
+
+    def _given(self, tp: tuple[str, int], fields: dict[str, int], one: Any) -> dict[str, int]:
+        """What a fetch gave. Raises WireError where that is no batch."""
+        records, end = bytes(one.records or b""), int(one.high_watermark)
+        given = [batch.header for batch in iter_batches(whole_batches(records))]
+        found_end = given[-1].next_offset if given else -1
+        # By far not all that may come, and not all that there is.
+        may_come = min(fields["max_bytes"], fields["partition_max_bytes"])
+        if given and found_end < end and 2 * len(records) < may_come:
+            self._remember_last(tp, given[-1].max_timestamp)
+        return {
+            "high_watermark": end,
+            "log_start_offset": int(one.log_start_offset),
+            "found_end": found_end,
+            "leader_epoch": given[-1].leader_epoch if given else -1,
+            "given_bytes": len(records),
+            "first_bytes": given[0].size_bytes if given else 0,
+        }
+
+    def _remember_last(self, tp: tuple[str, int], latest_ms: int) -> None:
+        lasts = self._lasts.setdefault(tp, [])
+        if latest_ms >= 0 and latest_ms not in lasts:
+            lasts.append(latest_ms)
+            del lasts[:-_REMEMBERED]
 
     def _row(
         self,
@@ -255,20 +284,6 @@ def _by_place(kind: str, answer: Any) -> dict[tuple[str, int], Any]:
     else:
         told = ((t.name, p.partition_index, p) for t in answer.topics for p in t.partitions)
     return {(str(topic), int(partition)): one for topic, partition, one in told}
-
-
-def _given(one: Any) -> dict[str, int]:
-    """What a fetch gave. Raises WireError where that is no batch."""
-    records = bytes(one.records or b"")
-    given = [batch.header for batch in iter_batches(whole_batches(records))]
-    return {
-        "high_watermark": int(one.high_watermark),
-        "log_start_offset": int(one.log_start_offset),
-        "found_end": given[-1].next_offset if given else -1,
-        "leader_epoch": given[-1].leader_epoch if given else -1,
-        "given_bytes": len(records),
-        "first_bytes": given[0].size_bytes if given else 0,
-    }
 
 
 def _frame(asked: Asked, client_id: str) -> bytes:

@@ -9,7 +9,9 @@ done it too; who does not lead it says so, and that is a failed operation like a
 then a broker is told to delete far beyond the end, what nobody has written: it must refuse. And
 when it told the same end twice, as one does whose followers get nothing, a record more than that:
 what it has there is not committed. Whoever told where a log begins is asked for the record before
-that (Fetch, as consumers do, `read_below` rows): there is none any more.
+that (Fetch, as consumers do, `read_below` rows): there is none any more. After ``until_ms``
+(milliseconds), and a first deletion in each partition, however late, nobody is asked for more than
+before: what is there then stays.
 """
 
 from __future__ import annotations
@@ -53,12 +55,15 @@ class Params:
     kept: int = 20
     wait_ms: int = 1_000
     timeout_ms: int = 5_000
+    until_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not self.topics:
             raise ValueError("field 'params.topics': is empty; allowed: partitions by topic")
         if self.kept < 1:
             raise ValueError("field kept; allowed: at least 1")
+        if self.until_ms is not None and self.until_ms < 0:
+            raise ValueError("field 'params.until_ms': allowed: null, or at least 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,9 @@ class RecordDeleter(AskEach):
         """By broker: the beginnings that it told last."""
         self._heard: dict[int, set[Place]] = {}
         """By broker: of which partitions it told a beginning, and refused nothing since."""
+        self._deleted: dict[Place, int] = {}
+        """Up to where anybody was asked to delete what is there."""
+        self._began: int | None = None
         self._ops = 0
         self._turn: dict[int, int] = {}
 
@@ -111,13 +119,22 @@ class RecordDeleter(AskEach):
             return "read_below", {p: {"offset": at - 1} for p, at in begins.items() if at > 0}
         if question == "next":
             told = self._told.get(node, {})
-            ends = {place: told[place] + 1 for place in self._stuck.get(node, ())}
+            stuck = () if self._is_over() else self._stuck.get(node, ())
+            ends = {place: told[place] + 1 for place in stuck}
         elif question == "beyond":
             ends = {place: end + BEYOND for place, end in self._ends.items()}
         else:
             kept, heard = self._params.kept, set().union(*self._heard.values())
-            ends = {p: end - kept for p, end in self._ends.items() if end > kept and p in heard}
+            more = {p: end - kept for p, end in self._ends.items() if end > kept and p in heard}
+            self._deleted = more | self._deleted if self._is_over() else self._deleted | more
+            ends = {p: at for p, at in self._deleted.items() if p in heard}
         return "records_deleted", {place: {"offset": end} for place, end in ends.items()}
+
+    def _is_over(self) -> bool:
+        """Whether no more may be deleted than was."""
+        now, until_ms = time.monotonic_ns(), self._params.until_ms
+        self._began = now if self._began is None else self._began
+        return until_ms is not None and now - self._began >= until_ms * 1_000_000
 
     def _frame(self, asked: Asked, wait_ms: int) -> bytes:
         topics: dict[str, list[dict[str, int]]] = {}

@@ -610,7 +610,18 @@ def test_an_upgrade_to_planes_is_played_with_those_only() -> None:
     assert [arm.planes for arm in other] == ["priority"]
 
 
+def test_settings_of_topics_are_laid_over_those_of_their_brokers() -> None:
+    scenario = SCENARIOS["double-failover"]
+    defaults = {name.removeprefix("log.") for name in scenario.overrides}
+    assert defaults == {"message.timestamp.type"}
+    for topic in scenario.topics(STAGE):
+        assert topic.configs
+        assert not defaults & topic.configs.keys()
+
+
 def test_lost_disks_are_followed_by_a_lost_leader() -> None:
+    """And who is back finds a log that has lost its head."""
+    roles = SCENARIOS["disk-lost"].workloads(STAGE)
     for plan in plans("disk-lost"):
         wipes = [e for e in plan.entries if e.fault == "wipe-disk"]
         kills = [e for e in plan.entries if e.fault == "kill"]
@@ -624,6 +635,9 @@ def test_lost_disks_are_followed_by_a_lost_leader() -> None:
             assert silence.at_ms < back_ms < kill.at_ms < silence.at_ms + silence.duration_ms
             assert silence.params["target"] == kill.params["target"]
             assert kill.params["target"].split(":")[0] == "leader"
+        back_ms = min(e.at_ms + e.duration_ms for e in wipes)
+        (deleter,) = [r for r in roles if r.role == "record-deleter"]
+        assert deleter.params["until_ms"] < back_ms  # and there is more to fetch than it leaves
         failed = plan.entries[-1]
         assert failed.fault == "fail-disk"
         assert failed.after in {e.id for e in (*wipes, *kills, *silences)}

@@ -3,15 +3,17 @@
 
 Who joins a group waits until the members that there are have joined anew. One that says nothing is
 waited for until its session is over, or until the time is up in which it would have had to join
-(rebalance timeout, KIP-62): whatever comes first, and no less (GroupCoordinator.onExpireHeartbeat
-and onCompleteJoin). A coordinator that takes a group over knows nothing of how long its members
-have been silent, and lets each of them have its session anew from the moment that it has read the
-group (GroupCoordinator.onGroupLoaded).
+(rebalance timeout, KIP-62; of several members the longest): whatever comes first, and no less
+(GroupCoordinator.onExpireHeartbeat and onCompleteJoin, GroupMetadata.rebalanceTimeoutMs). A
+coordinator that takes a group over knows nothing of how long its members have been silent, and lets
+each of them have its session anew from the moment that it has read the group
+(GroupCoordinator.onGroupLoaded).
 
 Asked is by clients (role group-absent) that come one after the other and are silent once they have
-what they are given; `keep_ms` of their joining is how long each may be waited for. And by two that
-join together (role group-couple), of which the one that is to assign says nothing: when its time is
-over the other is told to join anew, for nobody else would tell it (removeMemberAndUpdateGroup).
+what they are given; `keep_ms` of their joining is how long each may be waited for, alone. And by
+two that join together (role group-couple), of which the one that is to assign says nothing: when
+its time is over the other is told to join anew, for nobody else would tell it
+(removeMemberAndUpdateGroup).
 
 - ``kept-waiting``: who joins was not let in `SLACK_NS` after that time, since it asked: whoever it
   waits for was silent by then already; or who waits for what it is given was told nothing;
@@ -83,14 +85,19 @@ def _of_process(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator
     if rows[0]["role"] == _COUPLE:
         yield from _of_couple(offices, rows, outcome)
         return
+    longest_ms = max((row["keep_ms"] for row in rows if row["step"] == "enter"), default=0)
+    own_ms: dict[int, int] = {}
+    """By node: of the member that it let in last."""
     for row in rows:
         if row["step"] == "part":
             given = None
         elif row["step"] == "sync":
-            given = row if row["type"] == "ok" else None
+            mine = {**row, "keep_ms": own_ms.get(row["node"], 0)}
+            given = mine if row["type"] == "ok" else None
         elif row["type"] != "fail":
             before, given = given, None
-            yield from _judged(offices, outcome, row, before)
+            own_ms[row["node"]] = row["keep_ms"]
+            yield from _judged(offices, outcome, row, before, longest_ms)
 
 
 def _of_couple(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
@@ -109,9 +116,10 @@ def _of_couple(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[
                     yield _finding(LONG, {**row, "keep_ms": keep_ms}, None)
 
 
-def _judged(offices: Offices, outcome: Outcome, row: Row, before: Row | None) -> Iterator[Finding]:
-    keep_ns = row["keep_ms"] * _MS
-    until_t = row["invoke_t"] + keep_ns + SLACK_NS
+def _judged(
+    offices: Offices, outcome: Outcome, row: Row, before: Row | None, longest_ms: int
+) -> Iterator[Finding]:
+    until_t = row["invoke_t"] + longest_ms * _MS + SLACK_NS
     is_long = row["t"] > until_t
     if not is_long and row["type"] != "ok":
         return
@@ -119,13 +127,14 @@ def _judged(offices: Offices, outcome: Outcome, row: Row, before: Row | None) ->
         return
     if is_long:
         outcome.saw(row["arm"], row["trial"], AWAITED)
-        yield _finding(LONG, row, None)
+        yield _finding(LONG, {**row, "keep_ms": longest_ms}, None)
     elif before is not None and before["node"] == row["node"]:
         if not offices.served(row, before["invoke_t"], row["t"]):
             return
         outcome.saw(row["arm"], row["trial"], AWAITED)
-        if row["t"] < before["invoke_t"] + keep_ns - _EARLY_NS:
-            yield _finding(SOON, row, before)
+        keep_ms = max(row["keep_ms"], before["keep_ms"])
+        if row["t"] < before["invoke_t"] + keep_ms * _MS - _EARLY_NS:
+            yield _finding(SOON, {**row, "keep_ms": keep_ms}, before)
 
 
 def _finding(rule: str, row: Row, before: Row | None) -> Finding:

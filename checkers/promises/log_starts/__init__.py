@@ -21,8 +21,9 @@ Violations:
 - ``start-left-behind``: in the end the log of a replica that is in sync begins before a low
   watermark that was answered before the last fault was healed;
 - ``never-deleted``: when all faults were healed and all replicas in sync, no deletion in a
-  partition was answered with success, and several timed out, or were refused though they asked for
-  no more than is there, and not by brokers that do not lead.
+  partition that asked for more than was asked for before was answered with success, and several
+  timed out, or were refused though they asked for no more than is there, and not by brokers that do
+  not lead. Who asks again is told what was done meanwhile: that proves nothing of who waits.
 
 What begins too late is another promise's (`checkers.promises.truncation_loss`: log-start-moved;
 `checkers.promises.offsets`: begins-otherwise).
@@ -84,6 +85,8 @@ _REFUSED: Final = 1
 """OFFSET_OUT_OF_RANGE."""
 _LAWFUL: Final = (0, _REFUSED, 6)
 """What is no deletion in vain; by NOT_LEADER_OR_FOLLOWER who is asked sends one elsewhere."""
+_TIMED_OUT: Final = 7
+_WAITED_NS: Final = 900_000_000
 _SETTLED_NS: Final = 2_000_000_000
 _TRIES: Final = 3
 """So many that came to nothing are no accident."""
@@ -389,22 +392,34 @@ def _left_behind(history: History, outcome: Outcome, done: DataFrame) -> Iterato
 
 def _never(history: History, answered: DataFrame) -> Iterator[Finding]:
     trials = {key: of for key, of in healed_trials(history).items() if isinstance(of, AfterHealing)}
+    begun: dict[Key, int] = {}
+    for row in history.rows("leadership"):  # who has yet to catch up is waited for
+        key = key_of(row)
+        if key[:2] in trials:
+            begun[key] = max(begun.get(key, trials[key[:2]].since_t), row["t"])
     table = [
-        {"arm": arm, "trial": trial, "_since": of.since_t + _SETTLED_NS}
-        for (arm, trial), of in trials.items()
+        {**dict(zip(TP, key, strict=True)), "_since": t + _SETTLED_NS} for key, t in begun.items()
     ]
     if not table:
         return
-    times = F.broadcast(history.table(table, "arm string, trial int, _since bigint"))
-    late = answered.join(times, ["arm", "trial"]).where("invoke_t >= _since").groupBy(*TP)
-    vain = ~F.col("error").isin(*_LAWFUL)
+    names = "arm string, trial int, topic string, partition int, _since bigint"
+    times = F.broadcast(history.table(table, names))
+    late = _with_asked(answered).join(times, TP).where("invoke_t >= _since").groupBy(*TP)
+    # Who does not give the replicas the time to do it is told so.
+    soon = (F.col("error") == _TIMED_OUT) & (F.col("t") - F.col("invoke_t") < _WAITED_NS)
+    vain = ~F.col("error").isin(*_LAWFUL) & ~soon
+    done = F.col("type") == "ok"
     sums = late.agg(
-        F.count(F.when(F.col("type") == "ok", 1)).alias("ok"),
+        F.count(F.when(done & (F.col("offset") > F.col("_asked")), 1)).alias("ok"),
+        F.count(F.when(done, 1)).alias("told"),
         F.count(F.when(vain, 1)).alias("vain"),
         F.max(F.when(vain, F.col("error"))).alias("error"),
         F.min("_since").alias("since"),
     )
+    led = leadership(history)
     for row in sums.where(f"ok = 0 and vain >= {_TRIES}").orderBy(*TP).toArrow().to_pylist():
+        if row["told"] and led[key_of(row)].shown:  # since when all are in sync, nobody knows
+            continue
         of = trials[row["arm"], row["trial"]]
         state = of.partitions.get((row["topic"], row["partition"]))
         replicas = set(state["replicas"] or ()) if state is not None else set()
@@ -416,14 +431,22 @@ def _never(history: History, answered: DataFrame) -> Iterator[Finding]:
         yield Finding(
             "never-deleted",
             f"{row['vain']} deletions of records of {row['topic']}-{row['partition']} timed out or "
-            "were refused for nothing, and none was done after all faults were healed, with all "
-            "replicas in sync",
+            "were refused for nothing, and none that asked for more than before was done after all "
+            "faults were healed, with all replicas in sync",
             *(row["arm"], row["trial"]),
             (
                 Pick("records_deleted", {**at, "error": row["error"]}, from_t=row["since"], rows=3),
                 Pick("log_end", at),
             ),
         )
+
+
+def _with_asked(answered: DataFrame) -> DataFrame:
+    """With ``_asked``: up to where somebody had been asked before to delete, and did not refuse."""
+    order = Window.partitionBy(*TP).orderBy("invoke_t")
+    taken = F.when(F.col("type") != "fail", F.col("offset"))
+    before = F.max(taken).over(order.rowsBetween(Window.unboundedPreceding, -1))
+    return answered.withColumn("_asked", F.coalesce(before, F.lit(0)))
 
 
 PROMISE: Final = Promise(

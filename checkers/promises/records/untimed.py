@@ -1,8 +1,10 @@
 """Answers without an append time, for `checkers.promises.records`.
 
-On a topic with ``message.timestamp.type=LogAppendTime`` the broker dates what it appends, and its
-answer says when that was (ProduceResponse, KIP-32). One that says nothing of it appended as if the
-topic were configured otherwise: it does not know the topic's configuration.
+On a topic with ``message.timestamp.type=LogAppendTime``, of its own or by its brokers' default
+(``log.message.timestamp.type``), the broker dates what it appends, and its answer says when that
+was (ProduceResponse, KIP-32). One that says nothing of it appended as if the topic were configured
+otherwise: it does not know the topic's configuration, or not what that is laid over
+(LogConfig.fromProps).
 
 Lawful, and looks similar: acks=0, which nobody answers; a topic that was deleted, and made again
 without that configuration; a black box, of which nobody knows what it makes of configurations.

@@ -317,7 +317,30 @@ STORIES = {
     "never-deleted:too seldom tried": (shortened, lambda s: tried(s, 2)),
     "never-deleted:one was done": (
         shortened,
-        lambda s: (tried(s), deleted(s, HEALED + 9_000, 40, invoke_t=HEALED + 8_900)),
+        lambda s: (tried(s), deleted(s, HEALED + 9_000, 41, invoke_t=HEALED + 8_900)),
+    ),
+    "never-deleted: told so to who asked again": (
+        shortened,
+        lambda s: (tried(s), deleted(s, HEALED + 12_000, 40, invoke_t=HEALED + 11_900)),
+    ),
+    "never-deleted:told so to who asked again, of a black box": (
+        shortened,
+        lambda s: (
+            tried(s),
+            deleted(s, HEALED + 12_000, 40, invoke_t=HEALED + 11_900),
+            s.rows["leadership"][-1].update(source="shown"),
+        ),
+    ),
+    "never-deleted:somebody had yet to come into sync": (
+        shortened,
+        lambda s: (tried(s), s.commit(HEALED + 8_000, 1, 1, partition_epoch=2, isr=[1, 2])),
+    ),
+    "never-deleted:nobody was waited for": (
+        shortened,
+        lambda s: [
+            timed_out(s, HEALED + 5_000 + 100 * number, 40, invoke_t=HEALED + 4_990 + 100 * number)
+            for number in range(4)
+        ],
     ),
     "never-deleted: as if it were not there": (shortened, lambda s: refused(s, 3)),
     "never-deleted: by a policy that there is none of": (shortened, lambda s: refused(s, 44)),

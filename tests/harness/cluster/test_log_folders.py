@@ -295,6 +295,20 @@ def test_a_batch_tells_the_time_of_its_latest_record(tmp_path: Path) -> None:
     assert damage(log) == {("times", ".log")}
 
 
+def test_an_entry_is_of_the_first_batch_that_has_its_time(tmp_path: Path) -> None:
+    """Who searches for just that time begins there."""
+    log = open_log(tmp_path, index_interval_bytes=100)
+    for after_ms in (0, 5, 5, 5, 3):
+        log.append_as_leader(batch(b"x" * 200, timestamp_ms=NOW_MS + after_ms), 0)
+    log.close()
+    times = last(log, ".timeindex")
+    assert list(struct.iter_unpack(">qi", times.read_bytes())) == [(NOW_MS + 5, 1)]
+    assert damage(log) == set()
+    for offset in (2, 3, 4):
+        patch(times, 8, struct.pack(">i", offset))
+        assert damage(log) == {("index", ".timeindex")}
+
+
 def test_a_batch_that_was_given_its_time_has_no_other(tmp_path: Path) -> None:
     given = bytearray(SPREAD)
     set_log_append_time(given, 0, len(given), NOW_MS + 900)

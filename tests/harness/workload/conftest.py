@@ -28,8 +28,11 @@ from tests.jsonl import whole_rows
 TOPIC = "t"
 UNNAMED = "unnamed"
 """A topic that brokers leave out of their answers, as none should."""
-GIVEN = [build_batch([(None, b"v", 0)], base_offset=offset, leader_epoch=3) for offset in (97, 98)]
-"""What there is before the end of each log."""
+GIVEN = [
+    build_batch([(None, b"v", 1000 * offset)], base_offset=offset, leader_epoch=3)
+    for offset in (97, 98)
+]
+"""What there is before the end of each log, in a segment that ends before that."""
 READY_S = 90.0
 """A new interpreter imports a good deal before it is at work."""
 
@@ -55,6 +58,7 @@ class MiniCluster:
         self.produce_error = 0
         self.ack_timeouts: set[int] = set()
         self.commits: list[tuple[int, int, str]] = []  # (broker, generation, member)
+        self.rebalance_ms: set[int] = set()
         self.silent: set[int] = set()
         self.unanswered: set[int] = set()  # APIs
         self.deleted: set[str] = set()  # groups
@@ -63,6 +67,7 @@ class MiniCluster:
         self.left: set[str] = set()  # groups
         self.beats: list[int] = []  # what heartbeats are answered next, in order
         self.begins = 0  # every log
+        self.end = 100
         self.control: list[tuple[int, Any]] = []
         self.lock = threading.Lock()
         self.over = threading.Event()
@@ -175,6 +180,8 @@ class MiniHandler(socketserver.BaseRequestHandler):
                     return {"error_code": 16, "topics": []}
                 return {"error_code": 0, "topics": [self._cleared(request)]}
             if header.api_key == ApiKey.JOIN_GROUP:
+                waits_s = request.rebalance_timeout.total_seconds()
+                cluster.rebalance_ms.add(round(waits_s * 1000))
                 error = 16 if node != cluster.leader else 0 if request.member_id else 79
                 last = str(request.protocols[-1].name)
                 more = {"protocol_type": None, "protocol_name": last, "members": []}
@@ -265,9 +272,10 @@ class MiniHandler(socketserver.BaseRequestHandler):
         for asked in topic.partitions:
             error = self._error(asked)
             wanted = -(-int(asked.timestamp) // 1000)
-            found = {-1: 100, -2: cluster.begins}.get(
+            found = {-1: cluster.end, -2: cluster.begins}.get(
                 int(asked.timestamp), wanted if wanted < 100 else -1
             )
+            found = -1 if error else found
             rows.append(
                 {
                     "partition_index": asked.partition_index,

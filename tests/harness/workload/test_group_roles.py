@@ -158,6 +158,21 @@ def test_who_was_let_in_is_never_heard_of_again_and_the_next_one_comes(
     assert {r["keep_ms"] for r in found if r["step"] == "enter"} == {400}
 
 
+def test_every_other_one_has_less_time_to_join_anew(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    waits = {"session_ms": 9_000, "rebalance_ms": 4_000, "hurried_ms": 700}
+    plan = spec("group-absent", group="g", rate_per_s=100, **waits)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: sum(r["step"] == "sync" for r in done(rows(plan.output))) > 4)
+        workload.stop()
+    found = [r for r in done(sound(rows(plan.output))) if r["node"] == 1]
+    kept = [r["keep_ms"] for r in found if r["step"] == "enter"]
+    assert kept[:8] == [4_000, 4_000, 700, 700] * 2
+    assert mini.rebalance_ms == {4_000, 700}
+
+
 def test_every_other_one_leaves_while_the_next_one_waits(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:

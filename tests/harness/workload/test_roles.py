@@ -308,7 +308,9 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
         ok = [row for row in found if row["type"] == "ok"]
         asked = {row["asked_ms"] for row in ok if "asked_ms" in row}
         ends = {row["asked_epoch"] for row in ok if "asked_epoch" in row}
-        return len(asked) > 4 and {1, 2, 3, 4} <= ends and refusals <= refused(found)
+        seen = {1, 2, 3, 4} <= ends and {98_000} <= asked
+        seen = seen and any(row.get("max_bytes") == 32_768 for row in ok)
+        return len(asked) > 4 and seen and refusals <= refused(found)
 
     with launch(plan) as workload:
         workload.wait_ready(READY_S)
@@ -320,8 +322,9 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
     assert {row["node"] for row in ok} == {1}
     listed = {(r["asked_ms"], r["offset"], r["found_ms"]) for r in ok if r["f"] == "listed_offset"}
     assert {(-1, 100, -1), (-2, 0, -1)} <= listed
-    # Asked by the wall clock: beyond all that there is. So there is no time to ask for again.
-    assert {offset for asked_ms, offset, _ in listed if asked_ms >= 0} == {-1}
+    # Asked by the wall clock: beyond all that there is. Again for what a segment ended with.
+    by_time = {(asked_ms, offset) for asked_ms, offset, _ in listed if asked_ms >= 0}
+    assert {(asked_ms, offset) for asked_ms, offset in by_time if offset >= 0} == {(98_000, 98)}
     ends = {(r["believed_epoch"], r["asked_epoch"], r["offset"]) for r in ok if "asked_epoch" in r}
     assert ends == {(4, 4, 50), (4, 3, 40), (4, 2, 30), (4, 1, 20)}
     told = ("believed_epoch", "offset", "high_watermark", "found_end", "leader_epoch")
@@ -330,12 +333,13 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
         (4, 100, 100, -1, -1),
         (4, 50, 100, 99, 3),
     }
-    # A little of what is before the end: a byte in all, or some, and each is told what it was.
+    # A little of what is before the end: a byte in all, or some, or all; each is told what it was.
     asked = ("offset", "max_bytes", "partition_max_bytes", "given_bytes", "first_bytes")
     assert {tuple(r[name] for name in asked) for r in reads} == {
         (100, 4096, 4096, 0, 0),
         (50, 1, 4096, 2 * len(GIVEN[0]) + 1, len(GIVEN[0])),
         (50, 400, 4096, 2 * len(GIVEN[0]) + 1, len(GIVEN[0])),
+        (50, 32768, 32768, 2 * len(GIVEN[0]) + 1, len(GIVEN[0])),
     }
 
 
@@ -389,6 +393,32 @@ def test_all_but_the_newest_records_are_deleted_and_none_that_nobody_wrote(
     ends = [r["t"] for r in found if (r["node"], r.get("asked_ms")) == (1, -1)]
     nexts = [r["invoke_t"] for r in deletions if r["offset"] == 101]
     assert sorted(set(ends))[1] < min(nexts)
+
+
+def test_after_a_while_no_more_is_deleted_than_before(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    """But once: where nothing was written by then it may be late."""
+    mini.end = 20
+    plan = spec("record-deleter", topics={"t": 1}, rate_per_s=100, kept=30, until_ms=0)
+
+    def asked(kind: str, **fields: int) -> list[int]:
+        found = [r for r in done(rows(plan.output)) if r["f"] == kind and r["node"] == 1]
+        return [r["t"] for r in found if fields.items() <= r.items()]
+
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(asked("listed_offset", offset=20)) > 3)
+        mini.end = 100
+        wait_until(lambda: asked("records_deleted", offset=70))
+        mini.end = 200
+        wait_until(lambda: len(asked("listed_offset", offset=200)) > 3)
+        told = asked("listed_offset", offset=200)[-1]
+        wait_until(lambda: asked("records_deleted", offset=70)[-1] > told)
+        workload.stop()
+    found = done(sound(rows(plan.output)))
+    deletions = {r["offset"] for r in found if r["f"] == "records_deleted"}
+    assert {70} == {offset for offset in deletions if offset < 1_000_000}, "nor what is not there"
 
 
 def test_who_told_where_a_log_begins_is_asked_for_the_record_before(

@@ -12,7 +12,7 @@ from checkers.promises.groups.offices import OFFSETS_TOPIC
 from tests.checkers.conftest import ARM, Story
 from tests.checkers.together import Asks, judging, ruled
 
-GROUP, KEEP = "silent", 2_500
+GROUP, KEEP, HURRIED = "silent", 2_500, 1_000
 GIVEN, ASKED = 20_000, 20_400
 """One was given its part; the next one asked to be let in."""
 
@@ -27,6 +27,11 @@ def step(told: Story, t: float, name: str, error: int | None = 0, **more: Any) -
 
 def let_in(told: Story, t: float, error: int | None = 0, **more: Any) -> None:
     step(told, t, "enter", error, **{"invoke_t": ASKED, **more})
+
+
+def hurried(told: Story, keep_ms: int) -> None:
+    """How long who is silent may be waited for."""
+    step(told, GIVEN - 100, "enter", keep_ms=keep_ms)
 
 
 def story() -> Story:
@@ -113,6 +118,31 @@ CASES: dict[str, tuple[Callable[[Story], Any], str | None, int]] = {
         lambda s: (step(s, ASKED - 50, "sync", None), let_in(s, ASKED + 20)),
         None,
         0,
+    ),
+    "let in as its own time is up, and not that of who is silent": (
+        lambda s: (hurried(s, KEEP), let_in(s, ASKED + HURRIED + 20, keep_ms=HURRIED)),
+        "put-out-too-soon",
+        1,
+    ),
+    "let in as the time of who is silent is up, and not its own": (
+        lambda s: (hurried(s, HURRIED), let_in(s, ASKED + HURRIED + 20)),
+        "put-out-too-soon",
+        1,
+    ),
+    "let in as both have no time left": (
+        lambda s: (hurried(s, HURRIED), let_in(s, ASKED + HURRIED + 20, keep_ms=HURRIED)),
+        None,
+        1,
+    ),
+    "let in as the longer time is up": (
+        lambda s: (hurried(s, KEEP), let_in(s, ASKED + KEEP + 1_900, keep_ms=HURRIED)),
+        None,
+        1,
+    ),
+    "let in late by the longer time": (
+        lambda s: (hurried(s, KEEP), let_in(s, LATE, keep_ms=HURRIED)),
+        "kept-waiting",
+        1,
     ),
     "of a client that says that it lives": (
         lambda s: let_in(s, LATE, process="somebody"),

@@ -19,6 +19,12 @@ def acked(
     told.produce(1_000, 1, offset, acks, log_append_time_ms=time_ms, **more)
 
 
+def by_brokers(told: Story, **configs: str) -> None:
+    """It is brokers that date, by default; the topic has settings of its own."""
+    told.run["settings"] = {"overrides": {"log.message.timestamp.type": "LogAppendTime"}}
+    told.run["topics"] = {"t": {"configs": {"min.insync.replicas": "2", **configs}}}
+
+
 CASES = {
     "none": (lambda s: acked(s, -1), 1),
     "nothing": (lambda s: acked(s, None, acks=-1), 1),
@@ -26,6 +32,11 @@ CASES = {
     "told": (lambda s: acked(s, 900), 0),
     "acks=0": (lambda s: acked(s, -1, acks=0, offset=-1), 0),
     "not acknowledged": (lambda s: acked(s, -1, type="info", error=7), 0),
+    "none, by brokers that date": (lambda s: (by_brokers(s), acked(s, -1)), 1),
+    "none, of a topic that brokers are not to date": (
+        lambda s: (by_brokers(s, **{"message.timestamp.type": "CreateTime"}), acked(s, -1)),
+        0,
+    ),
     "another topic": (lambda s: acked(s, -1, topic="undated"), 0),
     "a topic that was deleted": (
         lambda s: (acked(s, -1), s.add("topic_deletion", 900, step="requested")),
