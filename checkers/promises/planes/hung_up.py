@@ -5,8 +5,8 @@ it all of that thread's connections (RequestChannel.sendRequest), which is what 
 costs nobody its connection, and neither does silence, for `connections.max.idle.ms` (10 minutes):
 a controller has nothing to say for long, and finds its connection as it left it.
 
-- ``hung-up``: a client that asks one thing at a time lost its connection instead of being answered;
-  or a controller the one that had been answered on before, and is still in office.
+- ``hung-up``: a client that asks one thing at a time, or a flood, lost its connection instead of
+  being answered; or a controller the one that had been answered on before, and is still in office.
 
 Lawful, and looks similar: whatever may cost a broker's connections (`checkers.facts.connections`);
 a controller that resigns, or gives a broker up, in the middle of a request: its channel ends there.
@@ -42,6 +42,7 @@ def hung_up(history: History) -> Iterator[tuple[Finding, int]]:
     for kind in _ASK:
         if history.has(kind):
             yield from _clients(history, kind)
+    yield from _floods(history)
     if history.has("control_send") and history.has("control_response"):
         yield from _controllers(history)
 
@@ -66,6 +67,30 @@ def _clients(history: History, kind: str) -> Iterator[tuple[Finding, int]]:
                 (
                     Pick("node_event", {"node": row["node"]}, to_t=row["t"], last=True, rows=1),
                     Pick(kind, {**own, "t": row["t"]}, rows=1),
+                ),
+            ),
+            n,
+        )
+
+
+def _floods(history: History) -> Iterator[tuple[Finding, int]]:
+    rows = [
+        {**row, "n": row["lost"], "from_t": row["t"] - (row["interval_ns"] or 0)}
+        for row in history.rows("flood")
+        if row["lost"] and row["node"] is not None
+    ]
+    for row, n in _unasked(history, rows, ("id", "node"), ("node",)):
+        own = {"node": row["node"], "id": row["id"]}
+        yield (
+            Finding(
+                RULE,
+                f"broker {row['node']}, to which nothing else was done, hung up on {n} connections "
+                f"of flood {row['id']} on which an answer was awaited",
+                row["arm"],
+                row["trial"],
+                (
+                    Pick("node_event", {"node": row["node"]}, to_t=row["t"], last=True, rows=1),
+                    Pick("flood", {**own, "t": row["t"]}, rows=1),
                 ),
             ),
             n,

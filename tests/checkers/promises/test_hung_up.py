@@ -18,10 +18,10 @@ ANSWERED, SENT, LOST, AGAIN = 5_000, 10_000, 10_100, 10_300
 NEAR = NEAR_NS // MS
 
 
-def quiet() -> Story:
+def quiet(since: float = 10) -> Story:
     told = Story()
     for node in (1, 2):
-        told.add("node_event", 10, node=node, event="start")
+        told.add("node_event", since, node=node, event="start")
     return told
 
 
@@ -40,7 +40,7 @@ def channel(
     failure: str = "disconnect", *, first: str | None = None, answered: float = ANSWERED, **of: Any
 ) -> Story:
     """Answered, silent for some seconds, cut off, and answered again. ``of``: the last one."""
-    told = quiet()
+    told = quiet(answered - 4_000)
     numbered = {"seq": None} if "seq" in of else {}
     sent(told, answered - 20, answered, 1, failure=first, **numbered)
     sent(told, SENT, LOST, 2, failure=failure, **numbered)
@@ -82,6 +82,7 @@ BROKEN: dict[str, Callable[[], Story]] = {
     "a prober": lambda: asker("probe"),
     "flooded": lambda: fault("flood-produce", 2),
     "the controller flooded": lambda: fault("flood-fetch", 1, told=channel()),
+    "who floods": lambda: flooded(3),
     "a slow way to ZooKeeper": lambda: fault("toxic", 2, links=["zookeeper"]),
 }
 LAWFUL: dict[str, Callable[[], Story]] = {
@@ -100,6 +101,10 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "a fault that names nobody": lambda: fault("isolate"),
     "a storm of connections": lambda: fault("flood-connections", 2),
     "a slow way for clients": lambda: fault("toxic", 2, links=["client"]),
+    "who floods, with other errors": lambda: flooded(0),
+    "who floods, and does not tell": lambda: flooded(None),
+    "who floods with connections": lambda: flooded(3, "flood-connections"),
+    "who floods, as it was killed": lambda: event(LOST + 100, "kill", told=flooded(3)),
     "its time was over": lambda: asker(failure="timeout"),
     "answered with an error": lambda: asker(type="fail", error=3, failure=None),
     "asked of nobody": lambda: _of_nobody(asker()),
@@ -108,6 +113,13 @@ LAWFUL: dict[str, Callable[[], Story]] = {
 
 def _of_nobody(told: Story) -> Story:
     told.rows["metadata"][0]["node"] = None
+    return told
+
+
+def flooded(lost: int | None, name: str = "flood-produce") -> Story:
+    told = fault(name, 2, told=quiet())
+    reached = {"sent": 90, "completed": 80, "errors": 10, "connections": 640}
+    told.add("flood", LOST, node=2, id="f", interval_ns=250 * MS, lost=lost, **reached)
     return told
 
 
