@@ -237,6 +237,11 @@ class Admin(Protocol):
         ZOOKEEPER."""
         ...
 
+    def write_partitions(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        """`add_partitions` past all brokers, by the topic's znode: the controller hears of it by
+        its watch alone. Needs ZOOKEEPER."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:

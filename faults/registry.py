@@ -28,7 +28,7 @@ from faults.flood.produce import HeavyProduceFlood, ProduceFlood
 from faults.forged_requests import ForgedRequests
 from faults.forgotten_expansion import ForgottenExpansion
 from faults.frames import FramesFault
-from faults.growth import GrowTopic
+from faults.growth import GrowTopic, UnseenGrowth
 from faults.hung_broker import HungBroker
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
@@ -140,6 +140,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         DeleteTopicMoving,
         RecreateTopic,
         GrowTopic,
+        UnseenGrowth,
         AlterTopic,
         LeadershipChurn,
         ControllerChurn,

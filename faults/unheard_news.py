@@ -3,7 +3,9 @@
 Whoever leads or follows a partition is sent a LeaderAndIsr of it first, and what waits behind that
 is sent once it was heard. Of partitions of others a broker is told by UpdateMetadata alone
 (ControllerBrokerRequestBatch): here that is what the dead link meets. It must be sent again until
-it is heard, or the broker's clients are sent to the former leader until something else happens.
+it is heard, or the broker's clients are sent to the former leader until something else happens. And
+what comes after it must wait behind it: news of another partition, where there is one, says nothing
+of the first.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ _TOLD_S: Final = 1.0
 
 
 class UnheardNews(BaseFault):
-    """Parameters: topic (of some partition a broker other than the controller has no replica);
-    away_ms: so long after the change the link is still down; timeout_ms.
+    """Parameters: topic (of one or two partitions a broker other than the controller has no
+    replica); away_ms: so long after the change the link is still down; timeout_ms.
 
-    Took hold: another leads. The link is up again when inject returns; nothing to heal.
+    Took hold: another leads, of each of the two. The link is up again when inject returns; nothing
+    to heal.
     """
 
     name = "unheard-news"
@@ -45,12 +48,17 @@ class UnheardNews(BaseFault):
                 "partition that can move"
             )
         state, node = ctx.rng.choice(able)
+        others = [each for each, stranger in able if stranger == node and each != state]
         self.nodes = [node]
         self.detail |= {"partition": f"{state.topic}-{state.partition}"}
-        chosen = reorder(ctx, [state], "next", ctx.rng, self.timeout_ms)
+        news = [
+            reorder(ctx, [each], "next", ctx.rng, self.timeout_ms) for each in (state, *others[:1])
+        ]
         ctx.sleep(_TOLD_S)
         self.cut(ctx, node, Link.CONTROL)
-        self.detail["moves"] = elect(ctx, chosen, self.timeout_ms)
+        self.detail["moves"] = [
+            move for chosen in news for move in elect(ctx, chosen, self.timeout_ms)
+        ]
         ctx.sleep(self.away_ms / 1000)
         self.mend(ctx, node, Link.CONTROL)
         self.took_hold = True

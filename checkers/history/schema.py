@@ -515,6 +515,7 @@ _KINDS: Final = (
             "errors": "int64",
             "bytes": "int64",
             "latency_max_ns": "int64",
+            "lost": "int64",  # of the errors: connections on which an answer was awaited
         },
     ),
     Kind(

@@ -43,6 +43,8 @@ class Counters:
     sent: int = 0
     completed: int = 0
     errors: int = 0
+    lost: int = 0
+    """Of the errors: connections on which an answer was awaited."""
     bytes: int = 0
     latency_max_ns: int = 0
 
@@ -50,6 +52,7 @@ class Counters:
         self.sent += other.sent
         self.completed += other.completed
         self.errors += other.errors
+        self.lost += other.lost
         self.bytes += other.bytes
         self.latency_max_ns = max(self.latency_max_ns, other.latency_max_ns)
 
@@ -156,6 +159,8 @@ class Engine:
         """The connection broke: an unanswered request counts as an error."""
         if slot.state == _BUSY or (self._flooding and slot.state in (_DIALLING, _GREETING)):
             self.counters.errors += 1
+        if slot.state == _BUSY and slot.template.answered:
+            self.counters.lost += 1
         self._drop(slot)
         self._to_dial.append((self._now_ns() + _REDIAL_NS, slot))
 

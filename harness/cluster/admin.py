@@ -14,6 +14,7 @@ Errors raise `FaultFailed` with Kafka's name for them, as `faults.protocol.Admin
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -261,6 +262,19 @@ class ClusterAdmin:
             return  # it went by itself
         except KazooException as e:
             raise FaultFailed(f"removing /controller: {e!r}") from e
+
+    def write_partitions(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        """As kafka-topics did with --zookeeper (until 3.0; AdminZkClient.addPartitions)."""
+        if self._zookeeper is None:
+            raise FaultFailed(f"writing partitions of {topic}: this system has no ZooKeeper")
+        path = CHROOT + state.topic_path(topic)
+        try:
+            data, stat = self._zookeeper.get(path)
+            znode = json.loads(data)
+            znode["partitions"] |= {str(p): list(replicas) for p, replicas in assignment.items()}
+            self._zookeeper.set(path, json.dumps(znode).encode(), version=stat.version)
+        except KazooException as e:
+            raise FaultFailed(f"writing partitions of {topic}: {e!r}") from e
 
     def _reassigned(self, wanted: Mapping[tuple[str, int], tuple[int, ...]]) -> bool:
         for name in {topic for topic, _ in wanted}:

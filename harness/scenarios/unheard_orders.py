@@ -21,8 +21,11 @@ must have looked at it again since, or it never hears that it is succeeded.
 Next a broker that leads something ends and begins anew while the controller looks away: all that it
 was told is gone, and only its broker epoch says so (KIP-380).
 
-Last the link of a broker is down once more, while a partition of others changes its leader: nothing
-that comes later would tell it of that.
+Then the link of a broker is down once more, while two partitions of others change their leaders,
+one after the other: nothing that comes later would tell it of either.
+
+Last, when nobody comes into office any more, a topic is given more partitions past all brokers, by
+its znode, as tools of old did, while the controller is cut from ZooKeeper for a moment.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ from harness.sut.protocol import Planes
 TOPIC = "unheard"
 PARTITIONS = 3
 OF_OTHERS = "unheard-of-others"
-"""Of each of its partitions somebody has no replica."""
+"""Of each of its partitions somebody has no replica, and of two of them the same."""
 STEP_MS = 4000
 DOWN_MS = 2200
 PAUSE_MS = 5000
@@ -62,8 +65,10 @@ BACK_MS = 2500
 SETTLED = "settled"
 """Nobody but its leaders knows how a broker goes by its settings."""
 NEWS_MS = 1000
-SETTINGS_MS = NEWS_MS + 2500
+SETTINGS_MS = NEWS_MS + 3000
 REMOVED_MS = SETTINGS_MS + 4000
+GROWTH_MS = REMOVED_MS + 2500
+GROWN = 2
 SESSION_TIMEOUT_MS = 15_000
 """Longer than a broker takes to begin anew: as long is the controller stopped."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -72,7 +77,9 @@ CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 def _topics(stage: Stage) -> Sequence[Topic]:
     return [
         Topic(name=TOPIC, assignment=spread(PARTITIONS, stage.nodes, 3), configs=CONFIGS),
-        Topic(name=OF_OTHERS, assignment=spread(len(stage.nodes), stage.nodes, 2), configs=CONFIGS),
+        Topic(
+            name=OF_OTHERS, assignment=spread(2 * len(stage.nodes), stage.nodes, 2), configs=CONFIGS
+        ),
         Topic(name=SETTLED, assignment=spread(len(stage.nodes), stage.nodes, 1)),
     ]
 
@@ -92,7 +99,7 @@ def _workloads(stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    turns_ms = int(profile.chaos_s * 1000) - PAUSE_MS - REMOVED_MS
+    turns_ms = int(profile.chaos_s * 1000) - PAUSE_MS - GROWTH_MS
     for step in range(max(2, turns_ms // STEP_MS)):
         at_ms = step * STEP_MS + min(step, 1) * PAUSE_MS + rng.randint(200, 500)
         entries += [
@@ -165,6 +172,14 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             duration_ms=0,
             params={},
             after="settings",
+        ),
+        Entry(
+            id="growth",
+            fault="unseen-growth",
+            at_ms=bounce_ms + GROWTH_MS,
+            duration_ms=0,
+            params={"topic": OF_OTHERS, "partitions": GROWN},
+            after="removed",
         ),
     ]
     return Plan.of(rng.getrandbits(31), entries)

@@ -142,6 +142,10 @@ class FakeCluster:
         self.calls.append(("add_partitions", topic, dict(assignment)))
         self.add_topic(topic, assignment)
 
+    def write_partitions(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
+        self.calls.append(("write_partitions", topic, dict(assignment)))
+        self.add_topic(topic, assignment)
+
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
         self.calls.append(("alter_topic_configs", topic, dict(configs)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import io
+import json
 import os
 import signal
 import socketserver
@@ -378,6 +379,7 @@ def test_errors_of_any_partition_are_counted(broker: Broker, tmp_path: Path) -> 
     broker.error = 6
     until_polled(worker, lambda: worker.errors)
     worker.stop()
+    assert not lost(tmp_path)
 
 
 @pytest.mark.parametrize("how", ["sigterm", "parent"])
@@ -406,3 +408,10 @@ def test_a_broker_that_restarts_is_flooded_again(broker: Broker, tmp_path: Path)
     until_polled(worker, lambda: worker.completed > completed)
     assert broker.connections > before
     worker.stop()
+    assert lost(tmp_path)
+
+
+def lost(tmp_path: Path) -> int:
+    """Connections on which an answer was awaited."""
+    rows = map(json.loads, (tmp_path / "flood-x.jsonl").read_text().splitlines())
+    return sum(row["lost"] for row in rows)

@@ -127,7 +127,7 @@ WITHOUT_DEFAULTS = (
     *("empty-epoch", "forgotten-expansion", "outlived-answer", "broker-config"),
     *("recreate-topic", "stopped-ahead", "unready-preferred", "joint-death"),
     *("uneven-failover", "lagged-move", "grow-topic", "alter-topic", "unheard-news"),
-    *("unseen-settings", "hung-broker", "leading-again", "contrary-orders"),
+    *("unseen-settings", "unseen-growth", "hung-broker", "leading-again", "contrary-orders"),
 )
 
 

@@ -30,6 +30,19 @@ def test_the_link_of_who_has_no_replica_is_down_while_it_is_elected(ctx: Any, en
     assert not cluster.cut
 
 
+def test_what_is_told_of_two_partitions_is_told_of_each(ctx: Any, entry: Any) -> None:
+    cluster = ctx.cluster
+    cluster.add_topic("o", {0: [1, 2], 1: [2, 3], 2: [2, 1], 3: [1, 2]})
+    elected = cluster.elect_preferred
+    asked: list[tuple[Any, bool]] = []
+    cluster.elect_preferred = lambda of: (asked.append((*of, bool(cluster.cut))), elected(of))[1]
+    fault = build(entry("unheard-news", topic="o", away_ms=1))
+    fault.inject(ctx)
+    assert fault.nodes == [3]
+    assert len({tp for tp, _ in asked}) == len(asked) == len(fault.detail["moves"]) == 2
+    assert all(tp in {("o", 0), ("o", 2), ("o", 3)} and down for tp, down in asked)
+
+
 def test_a_link_that_was_cut_is_mended_where_nobody_could_be_elected(
     ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

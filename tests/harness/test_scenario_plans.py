@@ -485,8 +485,11 @@ def test_who_died_ahead_returns_and_its_leader_dies_silent() -> None:
 
 def test_leaders_move_while_a_broker_hears_no_controller() -> None:
     for plan in plans("unheard-orders"):
-        *turns, blind, gone, bounce, news, settings, removed = plan.entries
+        *turns, blind, gone, bounce, news, settings, removed, growth = plan.entries
         assert [e.fault for e in (bounce, news)] == ["unseen-bounce", "unheard-news"]
+        # Whoever comes into office afterwards would look at every topic.
+        assert (growth.fault, growth.after) == ("unseen-growth", removed.id)
+        assert growth.params["topic"] == news.params["topic"]
         assert [e.fault for e in (settings, removed)] == ["unseen-settings", "remove-controller"]
         assert (bounce.after, news.after) == (gone.id, bounce.id)
         assert (settings.after, removed.after) == (news.id, settings.id)

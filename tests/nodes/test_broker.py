@@ -84,14 +84,17 @@ def test_every_topic_config_has_a_default_from_the_broker() -> None:
 # ---- endpoints -----------------------------------------------------------------------------------
 
 
-def test_what_is_advertised_is_what_was_said_or_else_what_was_bound() -> None:
-    """Port 0 becomes the bound one, no host the machine's name; what was said stays."""
+@pytest.mark.parametrize("planes", [{}, {"control_plane_listener_name": "B"}])
+def test_what_is_advertised_is_what_was_said_or_else_what_was_bound(planes: dict[str, str]) -> None:
+    """Port 0 becomes the bound one, no host the machine's name; what was said stays, whichever
+    plane it is of: a controller may reach brokers by other addresses as well (KIP-291)."""
     made = config(
         listeners="A://:0,B://:0,C://127.0.0.1:0",
         advertised_listeners="A://:0,B://b:7,C://127.0.0.1:0",
         listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT",
         inter_broker_listener_name="A",
         broker_rack="r",
+        **planes,
     )
     bound = {e.name: e.with_port(100 + i) for i, e in enumerate(made.listeners)}
     found = broker._bound(made, bound)

@@ -22,9 +22,10 @@ no fault names; the fourth where there was no fault at all:
 - ``never-told``: who asks a broker for the cluster is told less than all brokers and who the
   controller is, or nothing, `SOON_NS` after all of them had registered and one was in office, and
   all that time (KafkaController.onBrokerStartup sends everybody UpdateMetadata at once);
-- ``never-made``: `SOON_NS` after a topic was made, or was given it, a partition of it has no state,
-  so no leader, although a broker of its replicas is there to lead it, and gets none of who is in
-  office then (KafkaController.onNewPartitionCreation, processPartitionModifications);
+- ``never-made``: `SOON_NS` after a topic was made, or was given it, or after what was in place then
+  was over, a partition of it has no state, so no leader, although a broker of its replicas is there
+  to lead it, and gets none of who is in office then (KafkaController.onNewPartitionCreation,
+  processPartitionModifications);
 - ``impossible-done``, ``refused-otherwise``, ``never-refused``, ``answered-out-of-turn``: of what
   cannot be done (`impossible`), whatever goes on; the second also of what is refused with an error
   that answers other requests alone (`misnamed`);
@@ -407,7 +408,10 @@ def _unmade(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     told: set[str] = set()
     for row in _given(trial.rows):
         outcome.saw(*trial.key, MADE)
-        topic, due_t = row["topic"], row["t"] + SOON_NS
+        # Who hears of nothing meanwhile looks again when it is over (ZooKeeper's SetWatches).
+        beside = faults_within(trial.history, trial.key, row["t"], row["t"] + 1)
+        since_t = max([row["t"], *(f.to_t for f in beside if f.name not in _ORDERS)])
+        topic, due_t = row["topic"], since_t + SOON_NS
         made_t = stated.get((topic, row["partition"]))
         # Late is lawful, but not what only the next controller does.
         ruled = made_t is not None and trial.in_office(row["t"], made_t) is not None
@@ -415,7 +419,7 @@ def _unmade(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
         if by_it or topic in dying or topic in told or trial.heard_t < due_t:
             continue
         from_t = row["t"] - BEFORE_NS
-        span = row["t"], due_t
+        span = since_t, due_t
         calm = trial.is_spared(*span, orders=True) and trial.are_there(*span)
         if not calm or trial.in_office(*span) is None:
             outcome.unjudged(trial.key[0], "a partition without a state, in unrest")
@@ -424,8 +428,9 @@ def _unmade(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
         yield Finding(
             "never-made",
             f"topic {topic} was {'made' if row['step'] == 'created' else 'grown'} with replicas "
-            f"{list(row['replicas'])} of partition {row['partition']}, and {SOON_NS / 1e9:.0f} s "
-            "later it had no state, though the controller was in office, and all brokers ran",
+            f"{list(row['replicas'])} of partition {row['partition']}, and "
+            f"{(due_t - row['t']) / 1e9:.0f} s later it had no state, though for the last "
+            f"{SOON_NS / 1e9:.0f} of them nobody disturbed the controller, and all brokers ran",
             *trial.key,
             (Pick("zk_write", {"what": "controller"}, from_t=from_t, rows=1), written(row)),
         )

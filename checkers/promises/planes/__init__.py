@@ -19,6 +19,10 @@ Violations, with dual planes:
 - ``waits-behind-data``: under a flood, requests to a broker's control plane took as long as those
   to its data plane (`behind_data`);
 - ``answer-held``: answers of a control plane are ready, and do not leave (`held_answers`);
+- ``handled-together``: a control plane, which has one handler, handles two requests at once
+  (`one_handler`);
+- ``hung-up``: a broker closes a connection unasked, of who waits or of its controller (`hung_up`);
+  with any planes;
 - ``plane-metric-otherwise``: under a flood, what KIP-291's metrics say of a plane is not what was
   asked of that plane (`metrics`); with any planes;
 - ``queue-overfull``: and more requests wait in a queue than it has places.
@@ -60,8 +64,12 @@ from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.planes.behind_data import ANSWERED, PROBED, behind_data
 from checkers.promises.planes.held_answers import READY, held_answers
+from checkers.promises.planes.hung_up import RULE as HUNG_UP
+from checkers.promises.planes.hung_up import hung_up
 from checkers.promises.planes.metrics import TOLD, plane_metrics
 from checkers.promises.planes.mixed import UPGRADE, past_its_listener
+from checkers.promises.planes.one_handler import RULE as TOGETHER
+from checkers.promises.planes.one_handler import handled_together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -108,7 +116,10 @@ def check(history: History) -> Outcome:
         outcome.add(finding)
     for finding in plane_metrics(history, outcome, planes, _elected(history)):
         outcome.add(finding)
-    for finding, n in (*past_its_listener(history), *held_answers(history, outcome)):
+    for finding, n in (
+        *(*past_its_listener(history), *held_answers(history, outcome)),
+        *(*handled_together(history), *hung_up(history)),
+    ):
         outcome.add(finding, n)
     for trial, why in _silent(history):
         if trial[0] in able:
@@ -427,6 +438,8 @@ PROMISE: Final = Promise(
         "queue-overfull": "No more requests wait in a plane's queue than it has places.",
         "waits-behind-data": "Requests to a control plane do not wait for those to the data plane.",
         "answer-held": "An answer of a control plane leaves when it is ready.",
+        TOGETHER: "A control plane handles one request at a time.",
+        HUNG_UP: "Nobody who waits loses its connection, and no controller that is silent.",
     },
     evidence={
         OWN: "requests that a controller sent and a broker handled",
@@ -450,6 +463,8 @@ PROMISE: Final = Promise(
         "whether a control plane's queue has fewer than 20 places: no more than one request waits "
         "for each connection, and there are few",
         "systems whose controller's requests nobody records (KRaft)",
+        "connections that a broker closes while nobody waits, of clients",
+        "whether Apache Kafka's control plane handles one request at a time",
     ),
     timed=frozenset({"waits-behind-data", "plane-metric-otherwise", "answer-held"}),
     check=check,

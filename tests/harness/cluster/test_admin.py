@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +35,28 @@ def test_without_zookeeper_there_is_nothing_to_remove() -> None:
     nothing: Any = None
     with pytest.raises(FaultFailed, match="no ZooKeeper"):
         ClusterAdmin(nothing, nothing).remove_controller()
+
+
+def test_a_topic_grows_by_its_znode(zookeeper: str) -> None:
+    nothing: Any = None
+    path = "/kafka/brokers/topics/grown"
+    with closing(KazooClient(zookeeper)) as client:
+        client.start()
+        try:
+            told = {"version": 3, "topic_id": "id", "partitions": {"0": [1]}, "adding_replicas": {}}
+            client.create(path, json.dumps(told).encode(), makepath=True)
+            admin = ClusterAdmin(nothing, nothing, client)
+            admin.write_partitions("grown", {1: (2, 1), 2: [3]})
+            assert json.loads(client.get(path)[0]) == {
+                **told, "partitions": {"0": [1], "1": [2, 1], "2": [3]}
+            }  # fmt: skip
+            with pytest.raises(FaultFailed, match="writing partitions of gone"):
+                admin.write_partitions("gone", {0: [1]})
+        finally:
+            client.delete(path)
+            client.stop()
+    with pytest.raises(FaultFailed, match="no ZooKeeper"):
+        ClusterAdmin(nothing, nothing).write_partitions("t", {0: [1]})
 
 
 @pytest.mark.parametrize("error", [0, 42])

@@ -139,6 +139,27 @@ CASES: dict[str, tuple[Callable[[Cluster], object], str | None]] = {
             *(c.made(state_after=100), grown(c)),
             c.fault("toxic", 29_000, 61_000, [1]),
         ),
+        UNMADE,
+    ),
+    "made, given more beside a fault, and made when it is over": (
+        lambda c: (
+            *(c.made(state_after=100), grown(c), led_at(c, 62_000)),
+            c.fault("toxic", 29_000, 61_000, [1]),
+        ),
+        None,
+    ),
+    "made, given more beside a fault, and not looked at for long after it": (
+        lambda c: (
+            *(c.made(state_after=100), grown(c)),
+            c.fault("toxic", 29_000, 81_000, [1]),
+        ),
+        None,
+    ),
+    "made, given more beside a fault, and the next one follows": (
+        lambda c: (
+            *(c.made(state_after=100), grown(c)),
+            *(c.fault("toxic", 29_000, 31_000, [1]), c.fault("isolate", 40_000, 81_000, [1])),
+        ),
         None,
     ),
     "made, given more, and it is led": (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from checkers.facts.connections import NEAR_NS
 from checkers.promises.records import check
-from checkers.promises.records.cut_off import NEAR_NS
 from tests.checkers.conftest import ARM, MS, Story, judged_together
 
 SENT, LOST = 10_000, 10_300
@@ -61,7 +61,8 @@ CASES: dict[str, tuple[Callable[[Story], Any], bool]] = {
     "while its registration was gone": (ended(LOST, "unregistered"), True),
     "as the proxies failed": (lambda s: failed(s, LOST + 9_000), False),
     "long before the proxies failed": (lambda s: failed(s, LOST + NEAR + 10_010), True),
-    "flooded": (lambda s: fault(s, "flood-fetch", 1), False),
+    "flooded": (lambda s: fault(s, "flood-fetch", 1), True),
+    "flooded with connections": (lambda s: fault(s, "flood-connections", 1), False),
     "another flooded": (lambda s: fault(s, "flood-fetch", 2), True),
     "a fault that names nobody": (lambda s: fault(s, "isolate"), False),
     "its followers kept from fetching": (lambda s: fault(s, "isr-lag", 1), True),
