@@ -171,14 +171,18 @@ def sensitivity(
         widths=width or WIDTHS, only=kind or (), again=again,
     )  # fmt: skip
     with show_progress(sys.stdout) as progress:
-        for entry in asked.go(cli_options.budget(budget)):
-            progress(f"{entry.play.scenario}, {entry.play.bug}", entry.verdict)
+        ended = asked.go(
+            cli_options.budget(budget),
+            lambda e: progress(f"{e.play.scenario}, {e.play.bug}", e.verdict),
+        )
     told = asked.told()
     more = _options({}, {"--width": width, "--kind": kind})
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(told, f"biplane sensitivity --seed {seed}{more} RUN..."))
     typer.echo(str(out))
-    raise typer.Exit(study.exit_code(told, left=asked.left()))
+    if not ended:
+        typer.echo("the budget was spent: the same command goes on from here")
+    raise typer.Exit(study.exit_code(told, ended=ended))
 
 
 def trust(

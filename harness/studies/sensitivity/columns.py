@@ -41,7 +41,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "log_read": "topic partition",
     "log_end": "topic partition",
     "log_folder": "topic partition",
-    "described": "api name key",
+    "described": "api name key known",
 }
 """By kind, what was asked."""
 

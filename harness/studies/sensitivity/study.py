@@ -8,7 +8,7 @@ a run passes as valid. A ledger in the store keeps what was judged; the same com
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -49,19 +49,20 @@ class Study:
     def ledger(self) -> Ledger:
         return Ledger(self.store / LEDGER)
 
-    def go(self, budget: Budget) -> Iterator[Entry]:
-        """Judge what was not judged before; fewer when the budget is spent. Raises `HistoryError`
-        where a run cannot be read, or is not valid as it is."""
+    def go(self, budget: Budget, tell: Callable[[Entry], None] = lambda entry: None) -> bool:
+        """Judge what was not judged before; False when the budget was spent before the end. Raises
+        `HistoryError` where a run cannot be read, or is not valid as it is."""
         ledger = self.ledger()
         for run in self.runs:
             source = Source.load(run)
             wanted = self._wanted(source, ledger)
             while group := dict(islice(wanted, self.at_once)):
                 if budget.is_spent:
-                    return
+                    return False
                 for entry in self._judged(source, group):
                     ledger.add(entry)
-                    yield entry
+                    tell(entry)
+        return True
 
     def told(self) -> list[Entry]:
         """Of the ledger, what was asked of these runs, kinds and widths."""
@@ -78,19 +79,10 @@ class Study:
         random.Random(f"sensitivity:{self.seed}").shuffle(drawn)
         return drawn[: self.limit]
 
-    def left(self) -> int:
-        """How much of it was never judged."""
-        ledger = self.ledger()
-        sources = map(Source.load, self.runs)
-        return sum(1 for source in sources for _ in self._wanted(source, ledger, again=False))
-
-    def _wanted(
-        self, source: Source, ledger: Ledger, *, again: bool | None = None
-    ) -> Iterator[tuple[Breakage, Tables]]:
-        again = self.again if again is None else again
+    def _wanted(self, source: Source, ledger: Ledger) -> Iterator[tuple[Breakage, Tables]]:
         for one in self._drawn(source):
             before = ledger.get(play_of(source, one))
-            if before is None or (again and before.verdict != Verdict.INVALID):
+            if before is None or (self.again and before.verdict == Verdict.VALID):
                 copy = broken(source.tables, one, self.seed)
                 if copy is not None:
                     yield one, copy
@@ -138,7 +130,7 @@ def entry_of(source: Source, one: Breakage, found: Judged, sound: Judged) -> Ent
     )
 
 
-def exit_code(entries: Iterable[Entry], *, left: int) -> int:
+def exit_code(entries: Iterable[Entry], *, ended: bool) -> int:
     """1: something was not noticed, and no reason is given; 2: not all was asked, or nobody knows;
     0 otherwise."""
     verdicts = {
@@ -146,4 +138,4 @@ def exit_code(entries: Iterable[Entry], *, left: int) -> int:
     }
     if Verdict.VALID in verdicts:
         return Verdict.INVALID.exit_code
-    return Verdict.UNKNOWN.exit_code if left or not verdicts else Verdict.VALID.exit_code
+    return Verdict.UNKNOWN.exit_code if not ended or not verdicts else Verdict.VALID.exit_code

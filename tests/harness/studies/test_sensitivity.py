@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from checkers.history import HistoryError
 from checkers.history.made import make
+from checkers.history.made.plants import parse
 from checkers.history.parts import read_table
 from checkers.history.schema import KINDS, PARTITION_COLUMNS, arrow_schema
 from harness.studies.ledger import Budget, Entry, Play
@@ -24,10 +27,12 @@ from harness.studies.sensitivity.breaking import (
     Tables,
     breakages,
     broken,
+    ways,
 )
 from harness.studies.sensitivity.columns import why_left_out
 from harness.studies.sensitivity.judging import Judged
 from harness.studies.sensitivity.page import page
+from harness.studies.sensitivity.reasons import REASONS, why_unnoticed
 
 METADATA = [
     {
@@ -88,12 +93,16 @@ def test_a_flag_is_flipped_and_a_field_of_a_list_is_changed_in_its_first() -> No
     parts = [{"topic": "t", "partition": p, "leader": 1, "leader_epoch": 4} for p in (0, 1)]
     rows = tables(
         replica_stop=[{"t": 1, "node": 1, "delete": True}],
-        control_send=[{"t": 1, "node": 1, "partitions": parts}],
+        control_send=[{"t": 1, "node": 1, "api": "LEADER_AND_ISR", "partitions": parts}],
     )
     flipped = broken(rows, Breakage("replica_stop", "delete", "flipped", ONCE), 1)
     assert flipped is not None
     assert flipped["replica_stop"]["delete"].to_pylist() == [False]
-    sent = broken(rows, Breakage("control_send", "partitions.leader_epoch", "one less", ALWAYS), 1)
+    sent = broken(
+        rows,
+        Breakage("control_send", "partitions.leader_epoch", "one less", ALWAYS, "LEADER_AND_ISR"),
+        1,
+    )
     assert sent is not None
     (said,) = sent["control_send"]["partitions"].to_pylist()
     assert [one["leader_epoch"] for one in said] == [3, 4]
@@ -118,8 +127,8 @@ def test_of_a_kind_with_several_sorts_of_answers_one_lies() -> None:
 
 
 def test_times_are_wrong_by_what_no_measuring_is() -> None:
-    rows = tables(control_request=[{"t": 1, "node": 1, "receive_t": 5}])
-    copy = broken(rows, Breakage("control_request", "receive_t", "one more", ONCE), 1)
+    rows = tables(control_request=[{"t": 1, "node": 1, "api": "A", "receive_t": 5}])
+    copy = broken(rows, Breakage("control_request", "receive_t", "one more", ONCE, "A"), 1)
     assert copy is not None
     assert copy["control_request"]["receive_t"].to_pylist() == [1_000_000_005]
 
@@ -176,6 +185,23 @@ def test_what_nobody_says_is_left_out_with_its_reason() -> None:
     assert why_left_out("produce", "acks") == why_left_out("probe", "api")
 
 
+def test_reasons_are_of_what_can_be_broken() -> None:
+    known = {
+        key
+        for kind in KINDS
+        for column, way in ways(kind)
+        if not why_left_out(kind, column)
+        for key in (f"{kind}.{column}", f"{kind}.{column}: {way}")
+    }
+    assert {re.sub(r"\[.*\]", "", key) for key in REASONS} <= known
+
+
+def test_a_reason_of_a_column_is_one_of_all_its_sorts_and_ways() -> None:
+    assert why_unnoticed(Breakage("zk_write", "commit_ms", "none", ONCE, "broker"))
+    assert why_unnoticed(Breakage("metadata", "isr", "two exchanged", ONCE))
+    assert why_unnoticed(Breakage("metadata", "isr", "first twice", ONCE)) is None
+
+
 # -- groups ---------------------------------------------------------------------------------------
 
 OFFSET = Breakage("produce", "offset", "one more", ALWAYS)
@@ -191,14 +217,26 @@ def test_what_lies_is_noticed_in_its_own_trial_alone(tmp_path: Path) -> None:
     asked = study.Study(
         runs=[made(tmp_path / "run")], store=tmp_path / "store", only=["produce"], widths=[ALWAYS]
     )
-    found = {entry.play.bug: entry for entry in asked.go(Budget(3600))}
+    entries: list[Entry] = []
+    assert not asked.go(Budget(0), entries.append)
+    assert asked.go(Budget(3600), entries.append)
+    found = {entry.play.bug: entry for entry in entries}
     assert found[str(OFFSET)].verdict == "invalid"
     assert any("acked-all-moved" in rule for rule in found[str(OFFSET)].rules)
     silent = [entry for entry in found.values() if entry.verdict == "valid"]
     assert all(not entry.rules for entry in silent)
-    assert list(asked.go(Budget(3600))) == []  # the ledger has them
-    assert asked.left() == 0
+    assert asked.go(Budget(0), entries.append)  # the ledger has them
+    assert len(entries) == len(found)
     assert str(OFFSET) in {entry.play.bug for entry in asked.told()}
+
+
+def test_a_run_that_is_not_valid_says_nothing_of_lies(tmp_path: Path) -> None:
+    make(tmp_path / "run", rows=3_000, shape="load", plants=parse("acked-all-lost=1"))
+    asked = study.Study(
+        runs=[tmp_path / "run"], store=tmp_path / "store", only=["produce"], limit=40, at_once=1
+    )
+    with pytest.raises(HistoryError, match=r"invalid as it is .*acked-all-lost.*; allowed: valid"):
+        asked.go(Budget(3600))
 
 
 def test_who_spoils_the_judging_of_all_is_found_by_halving(tmp_path: Path) -> None:
@@ -249,7 +287,7 @@ def test_the_page_has_what_was_noticed_and_what_was_not() -> None:
 
 
 def test_exit_codes() -> None:
-    assert study.exit_code([entry(OFFSET, "invalid")], left=0) == 0
-    assert study.exit_code([entry(OFFSET, "invalid")], left=1) == 2
-    assert study.exit_code([], left=0) == 2
-    assert study.exit_code([entry(OFFSET, "invalid"), entry(TIME, "valid")], left=1) == 1
+    assert study.exit_code([entry(OFFSET, "invalid")], ended=True) == 0
+    assert study.exit_code([entry(OFFSET, "invalid")], ended=False) == 2
+    assert study.exit_code([], ended=True) == 2
+    assert study.exit_code([entry(OFFSET, "invalid"), entry(TIME, "valid")], ended=False) == 1
