@@ -10,7 +10,7 @@ from checkers.judging.verdict import Verdict
 from harness.studies.ledger import Entry, commits
 from harness.studies.sensitivity.breaking import ALWAYS, ONCE, Breakage
 from harness.studies.sensitivity.columns import left_out
-from harness.studies.sensitivity.reasons import why_unnoticed
+from harness.studies.sensitivity.reasons import unnoticed, why_unnoticed
 
 _RULES: Final = 3
 Told = tuple[Breakage, Entry]
@@ -91,12 +91,8 @@ def _unnoticed(told: Iterable[Told]) -> Iterator[str]:
 
 def _ways(told: Iterable[Told]) -> str:
     """Those that no run's copy was noticed by."""
-    by_way: dict[Breakage, set[str]] = {}
-    for one, entry in told:
-        by_way.setdefault(one, set()).add(entry.verdict)
-    silent = [one for one, verdicts in by_way.items() if verdicts == {Verdict.VALID}]
     reasons: dict[str | None, list[str]] = {}
-    for one in silent:
+    for one in unnoticed(entry for _, entry in told):
         reasons.setdefault(why_unnoticed(one), []).append(one.way)
     return "; ".join(
         ", ".join(ways) + (f" ({why})" if why else "") for why, ways in reasons.items()

@@ -5,9 +5,11 @@ A key is ``kind.column``, ``kind[sort].column``, either with ``: way``, or all o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from checkers.judging.verdict import Verdict
+from harness.studies.ledger import Entry
 from harness.studies.sensitivity.breaking import Breakage
 
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -73,6 +75,14 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "clients put brokers into a map by their numbers": ("metadata.brokers: first twice",),
 }
 REASONS: Final[Mapping[str, str]] = {key: why for why, keys in _KEYS.items() for key in keys}
+
+
+def unnoticed(entries: Iterable[Entry]) -> list[Breakage]:
+    """Of which no run's copy was noticed, or doubted."""
+    verdicts: dict[str, set[str]] = {}
+    for entry in entries:
+        verdicts.setdefault(entry.play.bug, set()).add(entry.verdict)
+    return [Breakage.of(bug) for bug, of in verdicts.items() if of == {Verdict.VALID}]
 
 
 def why_unnoticed(one: Breakage) -> str | None:

@@ -22,7 +22,7 @@ from harness.studies.sensitivity.breaking import ROW, WIDTHS, Breakage, Tables, 
 from harness.studies.sensitivity.columns import is_left_out
 from harness.studies.sensitivity.groups import Source, judged
 from harness.studies.sensitivity.judging import Judged
-from harness.studies.sensitivity.reasons import why_unnoticed
+from harness.studies.sensitivity.reasons import unnoticed, why_unnoticed
 
 if TYPE_CHECKING:
     pass
@@ -131,11 +131,9 @@ def entry_of(source: Source, one: Breakage, found: Judged, sound: Judged) -> Ent
 
 
 def exit_code(entries: Iterable[Entry], *, ended: bool) -> int:
-    """1: something was not noticed, and no reason is given; 2: not all was asked, or nobody knows;
-    0 otherwise."""
-    verdicts = {
-        entry.verdict for entry in entries if why_unnoticed(Breakage.of(entry.play.bug)) is None
-    }
-    if Verdict.VALID in verdicts:
+    """1: something was noticed in none of the runs, and no reason is given; 2: not all was asked; 0
+    otherwise."""
+    told = list(entries)
+    if any(why_unnoticed(one) is None for one in unnoticed(told)):
         return Verdict.INVALID.exit_code
-    return Verdict.UNKNOWN.exit_code if not ended or not verdicts else Verdict.VALID.exit_code
+    return Verdict.UNKNOWN.exit_code if not ended or not told else Verdict.VALID.exit_code

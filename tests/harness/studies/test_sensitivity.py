@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -290,4 +291,6 @@ def test_exit_codes() -> None:
     assert study.exit_code([entry(OFFSET, "invalid")], ended=True) == 0
     assert study.exit_code([entry(OFFSET, "invalid")], ended=False) == 2
     assert study.exit_code([], ended=True) == 2
+    elsewhere = replace(entry(TIME, "invalid"), play=replace(entry(TIME, "valid").play, seed=2))
+    assert study.exit_code([entry(TIME, "valid"), elsewhere], ended=True) == 0
     assert study.exit_code([entry(OFFSET, "invalid"), entry(TIME, "valid")], ended=False) == 1
