@@ -243,16 +243,7 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
     result = _not_yet(judged)
     tables: Figures = {}
     try:
-        outcome = judged.check(history)
-        strange = sorted(set(outcome.counts) - set(judged.rules))
-        if strange:
-            raise ValueError(f"findings of rules that the promise does not have: {strange}")
-        outcome.doubt(judged.rules, clock_sets(history))
-        if judged.timed:
-            outcome.doubt(judged.timed - judged.patient, standstills(history))
-            outcome.doubt(judged.patient, standstills(history, PATIENCE_NS))
-            outcome.doubt(judged.timed - judged.patient, busy(history, BUSY))
-            outcome.doubt(judged.patient, busy(history, VERY_BUSY))
+        outcome = found_by(history, judged)
         result.verdict, result.reasons = outcome.verdict(history.expected(judged.name))
         result.arms = dict(sorted(outcome.arms.items()))
         result.evidence = _by_place(outcome.evidence)
@@ -275,6 +266,21 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
             result.reasons = [crash, traceback.format_exc(limit=-3)]
     result.seconds = round(time.monotonic() - begun, 3)
     return result, tables
+
+
+def found_by(history: History, judged: Promise) -> Outcome:
+    """What a promise's check found, less what proves nothing where the machine stood still."""
+    outcome = judged.check(history)
+    strange = sorted(set(outcome.counts) - set(judged.rules))
+    if strange:
+        raise ValueError(f"findings of rules that the promise does not have: {strange}")
+    outcome.doubt(judged.rules, clock_sets(history))
+    if judged.timed:
+        outcome.doubt(judged.timed - judged.patient, standstills(history))
+        outcome.doubt(judged.patient, standstills(history, PATIENCE_NS))
+        outcome.doubt(judged.timed - judged.patient, busy(history, BUSY))
+        outcome.doubt(judged.patient, busy(history, VERY_BUSY))
+    return outcome
 
 
 def _unseen(history: History, judged: Promise, outcome: Outcome) -> list[str]:

@@ -169,3 +169,11 @@ def scenarios(names: list[str] | None) -> list[str]:
         if name not in SCENARIOS:
             raise typer.BadParameter(f"{name!r}; allowed: {', '.join(SCENARIOS)}")
     return names or []
+
+
+def among(option: str, given: Iterable[str], allowed: Iterable[str]) -> None:
+    """Refuses what is not allowed, and names what is."""
+    every = list(allowed)
+    for name in given:
+        if name not in every:
+            raise typer.BadParameter(f"{option} {name!r}; allowed: {', '.join(every)}")

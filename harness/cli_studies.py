@@ -27,7 +27,7 @@ Until = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    for command in (guarantees, mutants, mutate, trust, releases):
+    for command in (guarantees, mutants, mutate, sensitivity, trust, releases):
         app.command()(command)
 
 
@@ -131,6 +131,58 @@ def mutate(
         out.write_text(text)
     typer.echo(text if out is None else str(out))
     raise typer.Exit(asked.exit_code())
+
+
+def sensitivity(
+    runs: Annotated[list[Path], typer.Argument(help="Recorded runs that are valid")],
+    seed: Annotated[int, typer.Option(help="What is drawn, is drawn by it")] = 1,
+    limit: Annotated[
+        int | None, typer.Option(help="At most so many lies of a run (default: all)", min=1)
+    ] = None,
+    at_once: Annotated[int, typer.Option(help="So many are judged in one go", min=1)] = 60,
+    width: Annotated[
+        list[str] | None, typer.Option(help="once or always; repeatable (default: both)")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Kinds of events; repeatable (default: all)")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Ask once more what was not noticed before")
+    ] = False,
+    budget: Until = "2h",
+    store: Store = Path("store"),
+    out: Annotated[Path, out_file("The page")] = Path("docs/sensitivity.md"),
+) -> None:
+    """Which lies of a broker, or of another witness, would any rule notice?
+
+    Breaks recorded runs, one column of one kind of event at a time, and judges them again, many at
+    once. The same command goes on where it stopped. Exit code 1: a lie was not noticed, and no
+    reason is given why it harms nobody; 2: not everything was asked.
+    """
+    from harness.progress import show_progress
+    from harness.studies.sensitivity import study
+    from harness.studies.sensitivity.breaking import WIDTHS
+    from harness.studies.sensitivity.page import page
+
+    cli_options.among("--width", width or (), WIDTHS)
+    cli_options.among("--kind", kind or (), study.kinds())
+    asked = study.Study(
+        runs=runs, store=store, seed=seed, limit=limit, at_once=at_once,
+        widths=width or WIDTHS, only=kind or (), again=again,
+    )  # fmt: skip
+    with show_progress(sys.stdout) as progress:
+        ended = asked.go(
+            cli_options.budget(budget),
+            lambda e: progress(f"{e.play.scenario}, {e.play.bug}", e.verdict),
+        )
+    told = asked.told()
+    more = _options({}, {"--width": width, "--kind": kind})
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(told, f"biplane sensitivity --seed {seed}{more} RUN..."))
+    typer.echo(str(out))
+    if not ended:
+        typer.echo("the budget was spent: the same command goes on from here")
+    raise typer.Exit(study.exit_code(told, ended=ended))
 
 
 def trust(

@@ -74,6 +74,14 @@ class Outcome:
         return dict(found)
 
     @property
+    def broken(self) -> dict[tuple[str, int], list[str]]:
+        """By (arm, trial): the rules that are broken there."""
+        found: dict[tuple[str, int], list[str]] = {}
+        for rule, arm, trial in self._found:
+            found.setdefault((arm, trial), []).append(rule)
+        return found
+
+    @property
     def findings(self) -> list[Finding]:
         """The first `Finding.KEPT` of each rule."""
         kept: list[Finding] = []
@@ -108,8 +116,7 @@ class Outcome:
     def verdict(self, expected: Iterable[tuple[str, int]] = ()) -> tuple[Verdict, list[str]]:
         """What it amounts to, and why. ``expected``: the (arm, trial) pairs that it was to judge;
         when there is none, any evidence will do."""
-        lacking = self._lacking(list(expected)) + list(self._too_much_excused())
-        unknowns = list(dict.fromkeys(self.unknowns + lacking))
+        unknowns = self.doubts(expected)
         if self._found:
             says = {f.rule: f.says for f in reversed(self.findings)}
             reasons = [f"{n} x {rule}: {says.get(rule, '')}" for rule, n in self.counts.items()]
@@ -117,6 +124,11 @@ class Outcome:
         if unknowns:
             return Verdict.UNKNOWN, unknowns
         return Verdict.VALID, []
+
+    def doubts(self, expected: Iterable[tuple[str, int]] = ()) -> list[str]:
+        """Why it is not known of those, or of all; each reason once."""
+        lacking = self._lacking(list(expected)) + list(self._too_much_excused())
+        return list(dict.fromkeys(self.unknowns + lacking))
 
     def excuses(self) -> list[Excused]:
         """What was excused, and the share of what was judged there."""

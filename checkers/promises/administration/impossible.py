@@ -5,9 +5,11 @@ Role ``refused-asker`` asks every broker, all the while, for one such thing afte
 
 - ``impossible-done``: a broker says that it did it (its rows name the error that is ``wanted``);
 - ``refused-otherwise``: a broker refuses it with an error that is neither the one that is
-  ``wanted`` nor one that says to ask another broker, or again (`_ELSEWHERE`): by its error a client
+  ``wanted`` nor one that says to ask another broker, or again (`_NO_LEADER`): by its error a client
   tells what it did wrong, and whether to try again. What releases before 3.3 say of configs is
-  another one, and lawful of them (`MIXED`: run.json says of which arms);
+  another one, and lawful of them (`MIXED`: run.json says of which arms). A broker trips
+  (UNKNOWN_SERVER_ERROR), or runs out of time, as ZooKeeper is away, or its session ended: not
+  each of `TRIES` times and more, once all has come to calm;
 - ``never-refused``: in the end one kind of request is never answered by a broker, `TRIES` times or
   more, though others of the same client to the same broker are, in between, and though all was
   healed (`checkers.facts.calm`) when it was asked the last two times. A refusal waits for nothing,
@@ -40,13 +42,13 @@ REFUSED: Final = "requests for what cannot be done"
 DONE, MUTE = "impossible-done", "never-refused"
 TURN: Final = "answered-out-of-turn"
 OTHERWISE: Final = "refused-otherwise"
-_ELSEWHERE: Final = frozenset(
-    {
-        *(-1, 3, 5, 6, 7, 8, 9, 13),  # a broker that trips is another promise's (exceptions)
-        *(14, 15, 16, 19, 20, 41, 56, 60, 74, 75, 89),
-    }
-)
-"""Errors that say: not here, or not now. (CORRUPT_MESSAGE is retriable as well, and wanted.)"""
+_TRIPPED: Final = frozenset({-1, 7})
+"""UNKNOWN_SERVER_ERROR: the broker met an exception (KafkaApis.handleError); REQUEST_TIMED_OUT."""
+_TO_LEADERS: Final = ("PRODUCE", "DELETE_RECORDS")
+_NO_LEADER: Final = frozenset({*_TRIPPED, 3, 6, 9, 13, 19, 20, 56, 74, 75, 89})
+_NO_CONTROLLER: Final = frozenset({*_TRIPPED, 3, 8, 13, 41, 60, 89})
+"""Errors that say: not here, or not now; of who is asked as a leader (ReplicaManager), and of who
+is as the controller. (CORRUPT_MESSAGE is retriable as well, and wanted.)"""
 MIXED: Final = "mixes_config_errors"
 """In run.json, of an arm: it may say INVALID_REQUEST for INVALID_CONFIG (AdminManager before 3.3,
 of lists that are none: KAFKA-13899)."""
@@ -99,6 +101,8 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
     quiet = calm(history).get(trial)
     if quiet is None:
         return
+    owed_t = quiet.owed_from(quiet.healed_t)
+    yield from _tripping(trial, [row for row in rows if row["invoke_t"] > owed_t])
     by_node: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         by_node.setdefault((row["process"], row["node"]), []).append(row)
@@ -119,7 +123,25 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
 def _is_otherwise(row: Row, older: Mapping[int, int]) -> bool:
     error, wanted = row["error"], row["wanted"]
     known = error is None or error in (0, wanted, older.get(wanted))
-    return not known and error not in _ELSEWHERE
+    elsewhere = _NO_LEADER if row["api"] in _TO_LEADERS else _NO_CONTROLLER
+    return not known and error not in elsewhere
+
+
+def _tripping(trial: Trial, rows: Sequence[Row]) -> Iterator[Finding]:
+    """``rows``: of what was asked in calm."""
+    by_api: dict[tuple[int, str], list[Row]] = {}
+    for row in rows:
+        if row["error"] is not None:
+            by_api.setdefault((row["node"], row["api"]), []).append(row)
+    for (node, api), of in sorted(by_api.items()):
+        if len(of) >= TRIES and {row["error"] for row in of} <= _TRIPPED:
+            yield Finding(
+                OTHERWISE,
+                f"node {node} was asked {api} for what cannot be done, {len(of)} times after all "
+                f"had come to calm, and never said why: error {of[-1]['error']}",
+                *trial,
+                (_pick(of[0]), _pick(of[-1])),
+            )
 
 
 def _unanswered(rows: Sequence[Row], about: str) -> list[Row]:

@@ -3,10 +3,10 @@
 Members offer protocols (assignors), and a group goes by one that all of its members offer: who
 cannot offer one in common is not let in (GroupMetadata.selectProtocol, supportsProtocols). So
 members can be given another assignor one by one. Who is let in and told of one that it does not
-know can read nothing of what it is given.
+know, or of none, can read nothing of what it is given.
 
 - ``protocol-otherwise``: a member was let in (``enter``), and told that its group goes by a
-  protocol that it had not offered.
+  protocol that it had not offered, or by none.
 
 Judged by what each member offered itself (role group-pair, of which one offers more than the
 other); nothing excuses it.
@@ -35,8 +35,9 @@ def chosen_protocols(history: History, outcome: Outcome) -> Iterator[tuple[Findi
     if not history.has("group_step"):
         return
     told = history.frame("group_step").where("step = 'enter' and type = 'ok'")
-    told = told.where("offers is not null and protocol is not null")
-    is_strange = ~F.array_contains(F.split("offers", ","), F.col("protocol"))
+    told = told.where("offers is not null")
+    is_offered = F.array_contains(F.split("offers", ","), F.col("protocol"))
+    is_strange = ~F.coalesce(is_offered, F.lit(False))
     by_node = told.groupBy(*_BY).agg(
         F.count("*").alias("all"),
         F.count(F.when(is_strange, 1)).alias("n"),
@@ -51,7 +52,8 @@ def chosen_protocols(history: History, outcome: Outcome) -> Iterator[tuple[Findi
                 Finding(
                     RULE,
                     f"node {row['node']} let a member into group {row['group']} that offers "
-                    f"{first['offers']}, and told it that the group goes by {first['protocol']}",
+                    f"{first['offers']}, and told it that the group goes by "
+                    f"{first['protocol'] or 'none'}",
                     row["arm"],
                     row["trial"],
                     (Pick("group_step", at, rows=1),),

@@ -28,7 +28,7 @@ Violations:
 - ``fence-ignored``: told an end to one who believed in a leader epoch of the past (KIP-320), or
   anything, by a broker that had taken up a later one;
 - ``end-in-another-epoch``: told, with its end, an older leader epoch than the newest in which the
-  broker had begun to lead by then;
+  broker had begun to lead by then, or none, though it tells them (ListOffsets 4, KIP-320);
 - ``unheard-epoch-served``: told an end to one who believed in a later leader epoch than its own;
 - ``fenced-for-nothing``, ``called-unknown``: refused such a one for the other reason (`fenced`);
 - ``fetch-fence-ignored``, ``fetch-unheard-served``, ``given-beyond-end``,
@@ -100,7 +100,8 @@ def check(history: History) -> Outcome:
             _ends_of_the_past(history),
         ]
     if history.has("read_at"):
-        found += [*reads(history, outcome), *sizes(history)]
+        log = history.keep("offsets' log", lambda: _log(history))
+        found += [*reads(history, outcome, log), *sizes(history)]
     if not found:
         return outcome
     known = excuses(history)
@@ -128,6 +129,8 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
     told = history.frame("listed_offset").where("type = 'ok' and topic is not null")
     told = told.select(*_ROW, "asked_ms", "found_ms")
     told = told.join(F.broadcast(leaders_table(history).drop("leader_node")), _TP)
+    every = Window.partitionBy("arm", "trial", "node")
+    told = told.withColumn("_tells", F.max("leader_epoch").over(every) >= 0)
     told = history.keep("offsets told", lambda: told)
     for row in told.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], ANSWERS, row["count"])
@@ -241,7 +244,7 @@ def _in_another_epoch(history: History, latest: DataFrame) -> list[DataFrame]:
         [{**row, "_at": row["t"], "known": row["leader_epoch"]} for row in led],
         "arm string, trial int, topic string, partition int, node int, _at bigint, known int",
     )
-    rows = latest.where("leader_epoch >= 0").withColumn("_at", F.col("invoke_t"))
+    rows = latest.where("_tells").withColumn("_at", F.col("invoke_t"))
     rows = united(rows, begun)
     order = Window.partitionBy(*_TP, "node").orderBy("_at", F.col("known").isNotNull())
     so_far = F.max("known").over(order.rowsBetween(Window.unboundedPreceding, 0))
@@ -288,7 +291,7 @@ def _by_time(told: DataFrame, log: DataFrame) -> DataFrame:
     rows = told.where("offset >= log_start").join(there, [*_TP, "offset"], "left")
     wrong = (
         "offset >= log_end or found_ms < asked_ms or before_ms >= asked_ms or "
-        "append_time_ms != found_ms or (leader_epoch >= 0 and leader_epoch != _in)"
+        "append_time_ms != found_ms or (_tells and leader_epoch != _in)"
     )
     return _broken("time-otherwise", rows.where(wrong), F.col("found_ms"))
 
@@ -418,7 +421,7 @@ _SAYS: Final = {
     "given-beyond-end": "broker {node} gave a consumer {place} up to offset {offset}; the end that "
     "it told next, in the same leader epoch, is {known}",
     "watermark-told-otherwise": "broker {node} told a consumer that {place} is committed up to "
-    "{offset}; what was told or acknowledged beside that, in the same leader epoch, says {known}",
+    "{offset}; what was told or acknowledged in the same leader epoch, or the log, says {known}",
     "given-in-another-epoch": "broker {node} gave a consumer {place} up to offset {offset}, the "
     "last record under another leader epoch than it has in the final log, which is {known}",
     "read-refused": "broker {node} told who read {place} in leader epoch {asked} that offset "

@@ -12,7 +12,8 @@ with the ends that it tells (ListOffsets). So
   leader's high watermark does not go back;
 - ``watermark-told-otherwise``: the high watermark that was told with it (by which a consumer knows
   how far behind it is) lies below an end that the same broker had told before in that epoch, or
-  beyond the one that it told next;
+  beyond the one that it told next; or it is no end that the log can have had by then: beyond the
+  final log's, behind a record of a later leader epoch, or behind one that was not there yet;
 - ``start-told-otherwise``: with it a beginning was told that lies behind the log's;
 - ``given-in-another-epoch``: the last record that it gave, which is committed, was of another
   leader epoch than the one that is there in the final log;
@@ -51,8 +52,9 @@ _OUT_OF_RANGE: Final = 1
 """OFFSET_OUT_OF_RANGE."""
 
 
-def reads(history: History, outcome: Outcome) -> list[DataFrame]:
-    """What is broken, by rule: `TP`, node, t, asked (what was believed), offset, known."""
+def reads(history: History, outcome: Outcome, log: DataFrame) -> list[DataFrame]:
+    """What is broken, by rule: `TP`, node, t, asked (what was believed), offset, known. ``log``:
+    the final one, with when each of its records can have been there (``there_t``)."""
     gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
     given = history.frame("read_at").where("type = 'ok' and topic is not null")
     if gone:
@@ -63,7 +65,7 @@ def reads(history: History, outcome: Outcome) -> list[DataFrame]:
     for row in given.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], READS, row["count"])
     found = [_begins(history, given), _in_another_epoch(history, given), _fallen(history, given)]
-    found.append(_refused(history, given))
+    found += [_refused(history, given), _ahead(history, given, log)]
     past = _answers(served(history, given), F.col("known"))
     if history.has("listed_offset"):
         beside = _beside_ends(history, given)
@@ -120,6 +122,23 @@ def _fallen(history: History, given: DataFrame) -> DataFrame:
     rows = rows.withColumn("_known", so_far).where("_end is null and high_watermark < _known")
     rows = rows.withColumnRenamed("high_watermark", "found_end")
     return _broken("watermark-told-otherwise", rows, F.col("_known"))
+
+
+def _ahead(history: History, given: DataFrame, log: DataFrame) -> DataFrame:
+    """A high watermark ahead of the log: what lies below one is there, and stays."""
+    ends = F.broadcast(leaders_table(history).select(*TP, "log_start", "log_end"))
+    rows = given.drop("found_end").withColumnRenamed("high_watermark", "found_end")
+    rows = rows.join(ends, TP).where("found_end > log_start")
+    last = log.select(
+        *TP,
+        (F.col("offset") + 1).alias("found_end"),
+        F.col("leader_epoch").alias("_in"),
+        "there_t",
+    )
+    rows = rows.join(last, [*TP, "found_end"], "left")
+    later = "(_in is not null and believed_epoch >= 0 and _in > believed_epoch)"
+    rows = rows.where(f"found_end > log_end or {later} or coalesce(t < there_t, false)")
+    return _broken("watermark-told-otherwise", rows, F.col("log_end"))
 
 
 def _refused(history: History, given: DataFrame) -> DataFrame:

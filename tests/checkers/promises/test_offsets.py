@@ -17,6 +17,11 @@ def told(
     story.add("listed_offset", t, asked_ms=asked_ms, offset=offset, leader_epoch=epoch, **fields)
 
 
+def tells_no_epochs(story: Story) -> None:
+    for row in story.rows["listed_offset"]:
+        row["leader_epoch"] = -1
+
+
 def end_of(
     story: Story, t: float, asked: int, offset: int, *, believed: int = 3, told: int | None = None
 ) -> None:
@@ -115,6 +120,14 @@ STORIES = {
     "time-otherwise: before it": lambda s: told(s, 2000, 3, 1350, found_ms=1300),
     "time-otherwise: another time": lambda s: told(s, 2000, 4, 1350, found_ms=1401, epoch=2),
     "time-otherwise: another epoch": lambda s: told(s, 2000, 4, 1350, found_ms=1400, epoch=3),
+    "time-otherwise: no epoch": lambda s: (
+        told(s, 2000, 4, 1350, found_ms=1400, epoch=2),
+        told(s, 2100, 4, 1350, found_ms=1400, epoch=-1),
+    ),
+    "time-otherwise:no epoch, as ever": lambda s: (
+        told(s, 2000, 4, 1350, found_ms=1400),
+        tells_no_epochs(s),
+    ),
     "time-otherwise:the first": lambda s: told(s, 2000, 4, 1350, found_ms=1400, epoch=2),
     "time-otherwise:at it": lambda s: told(s, 2000, 4, 1400, found_ms=1400, epoch=2),
     "time-missed": lambda s: (told(s, 2000, 9, epoch=3), told(s, 2100, -1, 1800, epoch=-1)),
@@ -182,6 +195,16 @@ STORIES = {
     ),
     "fence-ignored": lambda s: told(s, 3000, 10, epoch=3, believed_epoch=2),
     "end-in-another-epoch": lambda s: (led(s, 2900, 3), told(s, 3000, 7, epoch=2)),
+    "end-in-another-epoch: none": lambda s: (
+        told(s, 2800, 10, epoch=3),
+        led(s, 2900, 3),
+        told(s, 3000, 10, epoch=-1),
+    ),
+    "end-in-another-epoch:none, as ever": lambda s: (
+        led(s, 2900, 3),
+        told(s, 3000, 10),
+        tells_no_epochs(s),
+    ),
     "end-in-another-epoch:its own": lambda s: (led(s, 2900, 3), told(s, 3000, 10, epoch=3)),
     "end-in-another-epoch:asked before": lambda s: (led(s, 3000, 3), told(s, 3000, 7, epoch=2)),
     "end-in-another-epoch:another led": lambda s: (

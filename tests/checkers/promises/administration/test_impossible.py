@@ -45,6 +45,13 @@ def asked_in_turn(
         refused(cluster, t + 3_500, "CREATE_TOPICS", others, 5 if others is not None else 1_000)
 
 
+def tripped(cluster: Cluster, healed: float, *, error: int = -1, times: int = 3) -> None:
+    """So often, and a fault that was healed at that time (ms)."""
+    cluster.fault("kill", 5_000, healed, [1])
+    for n in range(times):
+        refused(cluster, ASKED + 100 * n, "CREATE_TOPICS", error)
+
+
 def half_sent(cluster: Cluster, waited: float) -> None:
     """What nobody can read, in turn with what is refused, until its connection is ended."""
     for t in range(3_000, 60_000, 5_000):
@@ -75,6 +82,30 @@ IMPOSSIBLE: dict[str, tuple[Callable[[Cluster], object], list[str]]] = {
     ),
     "refused otherwise beside a fault": (
         lambda c: (c.fault("kill", 30_000, 60_000, [1]), refused(c, ASKED, "CREATE_TOPICS", 38)),
+        ["refused-otherwise"],
+    ),
+    "refused by who is no controller, as who is no leader is": (
+        lambda c: refused(c, ASKED, "CREATE_TOPICS", 6),
+        ["refused-otherwise"],
+    ),
+    "refused by who does not lead, as who is no controller is": (
+        lambda c: refused(c, ASKED, "PRODUCE", 41, wanted=10),
+        ["refused-otherwise"],
+    ),
+    "refused by who trips in calm": (lambda c: tripped(c, 6_000), ["refused-otherwise"]),
+    "refused by who runs out of time in calm": (
+        lambda c: tripped(c, 6_000, error=7),
+        ["refused-otherwise"],
+    ),
+    "refused by who trips as a fault lasts": (lambda c: tripped(c, ASKED + 5_000), []),
+    "refused by who trips just after a fault": (lambda c: tripped(c, ASKED - 50), []),
+    "refused by who trips twice": (lambda c: tripped(c, 6_000, times=2), []),
+    "refused by who tripped": (
+        lambda c: (tripped(c, 6_000), refused(c, ASKED + 400, "CREATE_TOPICS", 41)),
+        [],
+    ),
+    "refused by who trips over one sort": (
+        lambda c: (tripped(c, 6_000), refused(c, ASKED + 400, "DELETE_TOPICS", 41)),
         ["refused-otherwise"],
     ),
     "refused as before 3.3": (lambda c: refused(c, ASKED, "CONFIGS", 42, wanted=40), []),

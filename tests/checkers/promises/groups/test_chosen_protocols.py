@@ -27,6 +27,7 @@ CASES: dict[str, tuple[Any, int, int]] = {
     "a part of a name": (lambda s: enters(s, 100, "stick", "sticky,range"), 1, 1),
     "another's": (lambda s: enters(s, 100, "sticky"), 1, 1),
     "none": (lambda s: enters(s, 100, ""), 1, 1),
+    "none, not even an empty one": (lambda s: enters(s, 100, None), 1, 1),
     "another's, twice": (
         lambda s: (enters(s, 100, "sticky"), enters(s, 200, "sticky"), enters(s, 300, "range")),
         *(2, 3),

@@ -159,7 +159,10 @@ FALLEN: dict[str, tuple[Any, bool]] = {
         True,
     ),
     "acknowledged with acks=1": (lambda s: (acked(s, 7, acks=1), marked(s, 200, 2, 7)), False),
-    "of a later leader's records": (lambda s: (acked(s, 7), marked(s, 200, 1, 7)), False),
+    "of a later leader's records": (
+        lambda s: (of_before(s, 7), acked(s, 7), marked(s, 200, 1, 7)),
+        False,
+    ),
     "of which it had not heard yet": (lambda s: (acked(s, 7), marked(s, 200, 3, 7)), False),
     "of another record": (lambda s: (acked(s, 7, value=70), marked(s, 200, 2, 7)), False),
     "below what was told before": (
@@ -171,9 +174,18 @@ FALLEN: dict[str, tuple[Any, bool]] = {
         True,
     ),
     "given with it, as it was committed": (lambda s: marked(s, 200, 2, 5, given=9), False),
-    "in an earlier epoch": (lambda s: (marked(s, 100, 1, 9), marked(s, 200, 2, 7)), False),
+    "in an earlier epoch": (
+        lambda s: (of_before(s, 9), marked(s, 100, 1, 9), marked(s, 200, 2, 7)),
+        False,
+    ),
     "at the same time": (lambda s: (marked(s, 199.5, 2, 9), marked(s, 200, 2, 7)), False),
 }
+
+
+def of_before(story: Story, end: int) -> None:
+    """What lies below that is of leader epoch 1."""
+    for row in story.rows["log_read"][:end]:
+        row["leader_epoch"] = 1
 
 
 def marked(story: Story, t: float, believed: int, mark: int, given: int = -1) -> None:
@@ -187,6 +199,46 @@ def test_a_leaders_high_watermark_never_falls(name: str) -> Asks:
     story = Story()
     story.commit(10, 1, 2)
     story.final_log({offset: offset for offset in range(20)}, leader_epoch=2)
+    tell(story)
+    found = yield story
+    assert found.counts == ({MARK: 1} if wrong else {})
+
+
+AHEAD: dict[str, tuple[Any, bool]] = {
+    "at the log's end": (lambda s: marked(s, 2900, 2, 20), False),
+    "beyond it": (lambda s: marked(s, 2900, 2, 21), True),
+    "behind what was appended": (lambda s: marked(s, 1600, 2, 6), False),
+    "behind what was appended later": (lambda s: marked(s, 1500, 2, 9), True),
+    "within the clocks' error": (lambda s: marked(s, 1790, 2, 9), False),
+    "behind a later leader's record": (lambda s: marked(s, 2900, 1, 20), True),
+    "of a log that was emptied": (
+        lambda s: (
+            s.add("records_deleted", 2500, node=1, offset=20, low_watermark=20),
+            marked(s, 2900, 2, 20),
+        ),
+        False,
+    ),
+    "of a topic that is deleted": (
+        lambda s: (
+            s.add("topic_deletion", 5000, topic="t", step="requested"),
+            marked(s, 2900, 2, 21),
+        ),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AHEAD)
+@judging(check)
+def test_a_high_watermark_is_never_ahead_of_the_log(name: str) -> Asks:
+    """One record each 100 ms, from 1000 on."""
+    tell, wrong = AHEAD[name]
+    story = Story()
+    story.run["clock"] = {"monotonic_minus_wall_ns": 0, "error_ns": 0}
+    story.commit(10, 1, 2)
+    story.final_log({offset: offset for offset in range(20)}, leader_epoch=2)
+    for offset, row in enumerate(story.rows["log_read"]):
+        row["append_time_ms"] = 1000 + 100 * offset
     tell(story)
     found = yield story
     assert found.counts == ({MARK: 1} if wrong else {})
