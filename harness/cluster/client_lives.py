@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from harness.cluster.ask import error_name, request
 from harness.cluster.operations import ELSEWHERE
+from harness.workload.member_words import subscription
 from nodes.wire.apis import SUPPORTED, ApiKey
 from nodes.wire.client import Connection, RequestTimedOut, WireClientError
 from nodes.wire.codec import WireError
@@ -32,7 +33,7 @@ MEMBERS: Final = ApiKey.JOIN_GROUP
 WRITERS: Final = (ApiKey.PRODUCE, ApiKey.DELETE_RECORDS)
 _SESSION_MS: Final = 10_000
 _TIMEOUT_MS: Final = 8_000
-_SUBSCRIPTION, _GIVEN, _NOTE = b"what it reads", b"what it is given", "a note"
+_GIVEN, _NOTE = b"what it is given", "a note"
 _POSITION: Final = 7
 _LEAVE_TOGETHER: Final = 3
 _FETCH_GROUPS: Final = 8
@@ -164,7 +165,7 @@ class _Member:
         return {**named, "generation_id": self._generation}
 
     def _join(self) -> None:
-        protocol = {"name": "range", "metadata": _SUBSCRIPTION}
+        protocol = {"name": "range", "metadata": subscription(self._topic)}
         asked = {
             **{"group_id": self._group, "group_instance_id": None, "reason": None},
             **{"session_timeout": _SESSION_MS, "rebalance_timeout": _SESSION_MS},
@@ -177,7 +178,7 @@ class _Member:
         self._id, self._generation = str(answer.member_id), int(answer.generation_id)
         members = [(str(one.member_id), bytes(one.metadata)) for one in answer.members]
         _is("it joins, leader", str(answer.leader), self._id)
-        _is("it joins, members", members, [(self._id, _SUBSCRIPTION)])
+        _is("it joins, members", members, [(self._id, subscription(self._topic))])
         _is("it joins, protocol", str(answer.protocol_name), "range")
         if self._version(MEMBERS) >= _WITH_PROTOCOL:
             _is("it joins, type", str(answer.protocol_type), "consumer")

@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
-from harness.workload.member_words import of_description, of_join, of_sync
+from harness.workload.member_words import of_description, of_join, of_sync, subscription
 from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
@@ -133,11 +133,7 @@ class GroupPair(AskEach):
         self._firsts: dict[int, Channel] = {}
         """By node: the host's connection."""
         self._rounds = self._op = self._offset = self._turns = 0
-        name = params.topic.encode()
-        self._subscription = (
-            b"\0\0\0\0\0\1" + len(name).to_bytes(2, "big") + name + b"\xff\xff\xff\xff"
-        )
-        """ConsumerProtocolSubscription 0: the topic, and nothing of its own."""
+        self._subscription = subscription(params.topic)
 
     def ask(self, channel: Channel) -> None:
         is_hosts = self._firsts.setdefault(channel.node, channel) is channel

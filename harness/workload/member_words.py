@@ -11,7 +11,15 @@ from collections.abc import Collection
 from typing import Any
 
 
-def of_join(answer: Any, asked_as: str, subscription: bytes) -> str:
+def subscription(topic: str) -> bytes:
+    """ConsumerProtocolSubscription 0: that topic, and nothing of its own. What has no form may not
+    be said by who joins as a "consumer": coordinators read it (GroupMetadata.
+    computeSubscribedTopics), and that of 2.8.0 and 2.8.1 dies of it (CVE-2022-34917)."""
+    name = topic.encode()
+    return b"\0\0\0\0\0\1" + len(name).to_bytes(2, "big") + name + b"\xff\xff\xff\xff"
+
+
+def of_join(answer: Any, asked_as: str, subscribed: bytes) -> str:
     """``asked_as``: the id that the member gave, if any. The leader alone is told who the members
     are, and what each subscribes to: by that it assigns (GroupCoordinator.onCompleteJoin)."""
     own, leader = str(answer.member_id), str(answer.leader)
@@ -24,7 +32,7 @@ def of_join(answer: Any, asked_as: str, subscription: bytes) -> str:
         return f"member {own} is told who the members are, and {leader} leads" if members else ""
     if own not in members:
         return f"member {own} leads, and is not among {sorted(members)}"
-    strange = sorted(name for name, said in members.items() if said != subscription)
+    strange = sorted(name for name, said in members.items() if said != subscribed)
     return f"another subscription of {strange[0]}" if strange else ""
 
 
@@ -34,7 +42,7 @@ def of_sync(answer: Any, own: str, *, leads: bool) -> str:
 
 
 def of_description(
-    group: Any, client_id: str, own: str, subscription: bytes, protocols: Collection[str]
+    group: Any, client_id: str, own: str, subscribed: bytes, protocols: Collection[str]
 ) -> str:
     """Of a stable group in which ``own`` is: each member has what was given to it (DescribeGroups,
     GroupMetadata.summary). Who is not named any more was thrown out, which is judged by itself."""
@@ -42,7 +50,7 @@ def of_description(
         name, client = str(one.member_id), str(one.client_id)
         if client != client_id:
             return f"client {client!r} of {name}"
-        if bytes(one.member_metadata) != subscription:
+        if bytes(one.member_metadata) != subscribed:
             return f"another subscription of {name}"
         said = _assigned(name, bytes(one.member_assignment), known=name == own)
         if said:
