@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
@@ -81,7 +81,8 @@ def begun_record(
                 "topic_ids_late": isinstance(arm.sut, HasOldReleases) and arm.sut.topic_ids_late,
                 "stopping_may_join": isinstance(arm.sut, HasOldReleases)
                 and arm.sut.stopping_may_join,
-                "mixes_config_errors": _mixes_config_errors(arm.sut),
+                "mixes_config_errors": _may(arm.sut, lambda old: old.mixes_config_errors),
+                "leaderless_untold": _may(arm.sut, lambda old: old.leaderless_untold),
                 "first_look_ms": first_look_ms(scenario, settings, arm.sut),
                 "positions_told_late": _tells_positions_late(arm.sut),
                 "leaders_write_isr": isinstance(arm.sut, HasOldReleases)
@@ -109,10 +110,11 @@ def begun_record(
     }
 
 
-def _mixes_config_errors(sut: SystemUnderTest) -> bool:
-    """Nobody knows of which release it is what a file describes."""
+def _may(sut: SystemUnderTest, old: Callable[[HasOldReleases], bool]) -> bool:
+    """Whether it may do what only old releases do: nobody knows of which release it is what a file
+    describes."""
     if isinstance(sut, HasOldReleases):
-        return sut.mixes_config_errors
+        return old(sut)
     return isinstance(sut, (IsDescribed, RunsAlready))
 
 

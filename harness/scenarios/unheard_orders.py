@@ -99,7 +99,7 @@ def _workloads(stage: Stage) -> Sequence[Role]:
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries: list[Entry] = []
-    turns_ms = int(profile.chaos_s * 1000) - PAUSE_MS - GROWTH_MS
+    turns_ms = int(profile.chaos_s * 1000) - PAUSE_MS - GONE_MS - BACK_MS - GROWTH_MS
     for step in range(max(2, turns_ms // STEP_MS)):
         at_ms = step * STEP_MS + min(step, 1) * PAUSE_MS + rng.randint(200, 500)
         entries += [

@@ -152,6 +152,12 @@ def mixes_config_errors(version: Version) -> bool:
     return version < (3, 3, 0)
 
 
+def leaves_leaderless_untold(version: Version) -> bool:
+    """A partition without a leader is told without its leader epoch: until 2.5
+    (MetadataCache.getPartitionMetadata; KIP-320 came with 2.1)."""
+    return version < (2, 5, 0)
+
+
 def tells_positions_late(version: Version) -> bool:
     """A new coordinator of a group tells what its high watermark covers: since 4.0 (KIP-848's
     CoordinatorRuntime; with require_stable it waits for what it has read beyond that)."""

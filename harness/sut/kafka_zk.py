@@ -28,6 +28,7 @@ from harness.sut.kafka_versions import (
     has_strict_min_isr,
     in_sync_sets_told_s,
     keeps_topic_ids_late,
+    leaves_leaderless_untold,
     lets_who_stops_join,
     mixes_config_errors,
     newest_plain_fetch,
@@ -94,6 +95,10 @@ class KafkaZk:
     @property
     def mixes_config_errors(self) -> bool:
         return mixes_config_errors(self._version)
+
+    @property
+    def leaderless_untold(self) -> bool:
+        return leaves_leaderless_untold(self._version)
 
     @property
     def first_look_ms(self) -> int:

@@ -258,6 +258,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def leaderless_untold(self) -> bool:
+        """Whether a partition that has no leader is told without its leader epoch."""
+        ...
+
+    @property
     def fetch_version(self) -> int:
         """Of the Fetch by which any replica's log can be read."""
         ...

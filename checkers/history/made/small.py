@@ -294,7 +294,7 @@ class Small:
     # -- beside the load --------------------------------------------------------------------------
 
     def _deletion(self) -> None:
-        t = self.times.heal + 2 * S
+        t = self.times.heal - S
         stored = {"topic": GONE, "error_ns": _ERROR_NS}
         self.add("topic_deletion", t, "zk-log", step="requested", commit_ms=wall_ms(t), **stored)
         for node in NODES:

@@ -9,7 +9,8 @@ is worse than an old one, which it can tell.
   same broker tells leader epochs else (so both speak such a version).
 
 Lawful, and looks similar: who asks by an older version is told no epoch ever; of a topic that there
-is not no partition is told.
+is not no partition is told; releases before 2.5 name nobody without an epoch (`LEADERLESS`:
+run.json says of which arms).
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RULE: Final = "metadata-epoch-untold"
+LEADERLESS: Final = "leaderless_untold"
+"""In run.json, of an arm: its system may be one of before 2.5; so where nobody knows."""
 _WHO: Final = ["arm", "trial", "process", "node"]
 
 
@@ -33,7 +36,10 @@ def untold_epochs(history: History) -> Iterator[tuple[Finding, int]]:
     rows = history.frame("metadata").where(
         "type = 'ok' and leader is not null and node is not null and partition is not null"
     )
-    untold = F.coalesce("leader_epoch", F.lit(-1)) < 0
+    arms = {arm for arm, _ in history.trials}
+    old = [arm for arm in arms if history.run.arms.get(arm, {}).get(LEADERLESS, True)]
+    owed = (F.col("leader") >= 0) | ~F.col("arm").isin(old)
+    untold = owed & (F.coalesce("leader_epoch", F.lit(-1)) < 0)
     by_place = rows.groupBy(*TP, "process", "node").agg(
         F.count(F.when(untold, 1)).alias("n"),
         F.count(F.when(~untold, 1)).alias("told"),

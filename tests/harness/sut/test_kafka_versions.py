@@ -129,6 +129,13 @@ def test_who_can_be_told_to_look_after_its_logs_at_once(name: str, ms: int) -> N
     assert sut.first_look_ms == ms
 
 
+@pytest.mark.parametrize(("release", "may"), [("2.4.1", True), ("2.5.0", False), ("3.9.2", False)])
+def test_who_tells_no_epoch_of_who_has_no_leader(release: str, may: bool) -> None:
+    sut = registry.get(f"kafka-zk@{release}")
+    assert isinstance(sut, HasOldReleases)
+    assert sut.leaderless_untold is may
+
+
 @pytest.mark.parametrize(
     ("name", "late"),
     [("kafka-zk@2.7.1", False), ("kafka-zk@2.8.2", True), ("kafka-zk@3.0.2", False)],

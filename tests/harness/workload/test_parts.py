@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from checkers.history import problem_with
 from checkers.history.schema import SENT
-from harness.workload import LiveRecorder, WorkloadError, WorkloadSpec, offset_reader
+from harness.workload import LiveRecorder, WorkloadError, WorkloadSpec
 from harness.workload.offset_reader import OffsetReader
 from harness.workload.offset_reader import Params as OffsetParams
 from harness.workload.outcomes import produce_outcome
@@ -438,9 +438,12 @@ def test_of_what_is_given_the_last_batch_may_be_cut_off() -> None:
     first = build_batch([(None, b"a", 1), (None, b"b", 1)], base_offset=5, leader_epoch=3)
     second = build_batch([(None, b"c", 1)], base_offset=7, leader_epoch=4)
     both = {"high_watermark": 9, "log_start_offset": 0}
+    plan = spec(role="offset-reader", params={"topics": {"t": 1}})
+    reader = OffsetReader(plan, plan.read_params(OffsetParams))
+    little = {"max_bytes": 1, "partition_max_bytes": 1}
 
     def read(records: bytes | None) -> dict[str, int]:
-        return offset_reader._given(SimpleNamespace(records=records, **both))
+        return reader._given(("t", 0), little, SimpleNamespace(records=records, **both))
 
     def told(found_end: int, leader_epoch: int, of: bytes) -> dict[str, int]:
         sizes = {"given_bytes": len(of), "first_bytes": len(first) if of else 0}

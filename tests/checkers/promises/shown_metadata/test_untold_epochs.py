@@ -16,6 +16,10 @@ def shown(story: Story, t: float, epoch: int | None, leader: int = 1, **more: An
     story.add("metadata", t, **{**own, **more})
 
 
+def may(story: Story, whether: bool = True) -> None:
+    story.run["arms"][story.arm] = {"leaderless_untold": whether}
+
+
 RULE = "metadata-epoch-untold"
 CASES: dict[str, tuple[Any, int]] = {
     "with its epoch": (lambda s: shown(s, 200, 1), 0),
@@ -25,6 +29,8 @@ CASES: dict[str, tuple[Any, int]] = {
     "of another partition": (lambda s: shown(s, 200, -1, partition=1), 1),
     "no leader, with its epoch": (lambda s: shown(s, 200, 1, -1, error=5), 0),
     "no leader, without": (lambda s: shown(s, 200, -1, -1, error=3), 1),
+    "no leader, by who may be of before 2.5": (lambda s: (may(s), shown(s, 200, -1, -1)), 0),
+    "a leader, by who may be of before 2.5": (lambda s: (may(s), shown(s, 200, -1)), 1),
     "no topic": (lambda s: shown(s, 200, -1, -1, error=3, partition=None), 0),
     "to who asks by an older version": (lambda s: shown(s, 200, -1, process="old"), 0),
     "by a broker of an older release": (lambda s: shown(s, 200, -1, node=2), 0),
@@ -38,6 +44,7 @@ def test_who_names_a_leader_tells_its_epoch(name: str) -> Asks:
     tell, broken = CASES[name]
     story = Story()
     story.commit(10, 1, 1)
+    may(story, whether=False)
     shown(story, 100, 1)
     tell(story)
     found = yield story
