@@ -10,8 +10,9 @@ stands on, the proxies in front of the broker among it, failed (``infra``).
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.details import all_details
 from checkers.facts.faults import ASKING, FLOOD, Fault, faults_within
@@ -32,6 +33,32 @@ _SPARING: Final = ASKING | {"isr-lag", "forged-requests"}
 _STORM: Final = "flood-connections"
 """Of new connections: a listener has places for so many that nobody has taken in yet."""
 _HARMLESS: Final = frozenset({"registered", "unregistered", "ready"})
+
+
+def unasked(
+    history: History,
+    lost: Iterable[dict[str, Any]],
+    by: Sequence[str],
+    ends: Sequence[str],
+    links: Collection[str],
+) -> tuple[list[tuple[dict[str, Any], int]], Counter[str]]:
+    """Connections that went though nothing was done at their ``ends`` (columns of brokers): by the
+    columns ``by`` of each trial the first, and how many; and, by arm, how many others went.
+
+    ``lost``: in order of time; arm, trial, ``n`` connections that went from ``from_t`` to ``t``
+    (ns), and those columns.
+    """
+    found: dict[tuple[Any, ...], tuple[dict[str, Any], int]] = {}
+    others: Counter[str] = Counter()
+    for row in lost:
+        trial, span = (row["arm"], row["trial"]), (row["from_t"], row["t"])
+        if any(may_go(history, trial, row[end], *span, links) for end in ends):
+            others[row["arm"]] += row["n"]
+        else:
+            key = (*trial, *(row[name] for name in by))
+            first, n = found.get(key, (row, 0))
+            found[key] = (first, n + row["n"])
+    return list(found.values()), others
 
 
 def may_go(

@@ -48,6 +48,9 @@ _JOINS: Final = 3
 """So often who is told that its group is rebalanced joins it in all. A coordinator says so, too, if
 the group was not written in time (GroupMetadataManager.storeGroup): by a follower that was slow, or
 because it was woken while its group's lock was held (KAFKA-8334, up to 2.6)."""
+_UNWRITTEN_NS: Final = 1_000_000_000
+"""What is said sooner than that is not said of a write that was waited for
+(offsets.commit.timeout.ms, 5 s); nobody else is in the group."""
 _LOST: Final = (RequestTimedOut,)
 _CLOSED: Final = (WireClientError, WireError, OSError)
 Served = Mapping[int, tuple[int, int]]
@@ -69,7 +72,11 @@ def versions(served: Served, api: ApiKey) -> range:
 
 
 def member_lives(
-    connect: Callable[[str], Connection], served: Served, group: str, topic: str
+    connect: Callable[[str], Connection],
+    served: Served,
+    group: str,
+    topic: str,
+    now_ns: Callable[[], int] = time.monotonic_ns,
 ) -> Iterator[tuple[int, str]]:
     """Version of JoinGroup, and what came of a life in it, and in what was current with it: a
     version so much older of everything. ``connect``: to who coordinates that group; ``topic``: one
@@ -80,7 +87,7 @@ def member_lives(
     def live(age: int) -> str:
         own = f"{group}-{of[age]}"
         with connect(own) as connection:
-            return _told(_Member(connection, served, own, topic, age).live)
+            return _told(_Member(connection, served, own, topic, age, now_ns).live)
 
     with ThreadPoolExecutor(max(1, len(of))) as pool:
         yield from zip(of, pool.map(live, range(len(of))), strict=True)
@@ -132,9 +139,15 @@ class _Member:
     """``age``: by how many versions what it speaks is older than the newest."""
 
     def __init__(
-        self, connection: Connection, served: Served, group: str, topic: str, age: int
+        self,
+        connection: Connection,
+        served: Served,
+        group: str,
+        topic: str,
+        age: int,
+        now_ns: Callable[[], int],
     ) -> None:
-        self._connection, self._served = connection, served
+        self._connection, self._served, self._now_ns = connection, served, now_ns
         self._group, self._topic, self._age = group, topic, age
         self._id, self._generation = "", -1
 
@@ -187,8 +200,10 @@ class _Member:
         """Whether it was given its part; if not, it has to join again."""
         given = [{"member_id": self._id, "assignment": _GIVEN}]
         kind = {"protocol_type": "consumer", "protocol_name": "range"}
+        asked_ns = self._now_ns()
         answer = self._ask(ApiKey.SYNC_GROUP, **self._who(), **kind, assignments=given)
-        if int(answer.error_code) == _REBALANCE_IN_PROGRESS and not is_last:
+        is_unwritten = self._now_ns() - asked_ns >= _UNWRITTEN_NS
+        if int(answer.error_code) == _REBALANCE_IN_PROGRESS and is_unwritten and not is_last:
             return False
         _has("it is given something", answer.error_code)
         _is("it is given something", bytes(answer.assignment), _GIVEN)

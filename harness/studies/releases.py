@@ -89,7 +89,7 @@ def page(entries: Sequence[Entry]) -> str:
         "Of 2.0 and before nothing is played: their Metadata tells no leader epoch (KIP-320), by "
         "which nearly all is judged.",
     ]
-    cannot = sorted({line for entry in entries if entry not in played for line in _cannot(entry)})
+    cannot = sorted({_cannot(entry) for entry in entries if entry.verdict == "skipped"})
     lines += ["", "Not played there:", "", *cannot] if cannot else []
     causes = sorted({line for entry in played for line in _causes(entry)})
     lines += ["", "What was found:", "", *causes] if causes else []
@@ -98,9 +98,9 @@ def page(entries: Sequence[Entry]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cannot(entry: Entry) -> Iterator[str]:
+def _cannot(entry: Entry) -> str:
     reasons = "; ".join(entry.reasons)
-    yield f"- {entry.play.sut}, {entry.play.scenario}{f': {reasons}' if reasons else ''}"
+    return f"- {entry.play.sut}, {entry.play.scenario}{f': {reasons}' if reasons else ''}"
 
 
 def _causes(entry: Entry) -> Iterator[str]:

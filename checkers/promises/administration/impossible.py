@@ -5,11 +5,11 @@ Role ``refused-asker`` asks every broker, all the while, for one such thing afte
 
 - ``impossible-done``: a broker says that it did it (its rows name the error that is ``wanted``);
 - ``refused-otherwise``: a broker refuses it with an error that is neither the one that is
-  ``wanted`` nor one that says to ask another broker, or again (`_NO_LEADER`): by its error a client
-  tells what it did wrong, and whether to try again. What releases before 3.3 say of configs is
-  another one, and lawful of them (`MIXED`: run.json says of which arms). A broker trips
-  (UNKNOWN_SERVER_ERROR), or runs out of time, as ZooKeeper is away, or its session ended: not
-  each of `TRIES` times and more, once all has come to calm;
+  ``wanted`` nor one that says to ask another broker, or again (`_NO_LEADER`, `_NO_CONTROLLER`): by
+  its error a client tells what it did wrong, and whether to try again. What releases before 3.3 say
+  of configs is another one, and lawful of them (`MIXED`: run.json says of which arms). A broker
+  trips (UNKNOWN_SERVER_ERROR), or runs out of time, as ZooKeeper is away, or its session ended:
+  not each of `TRIES` times and more, once all has come to calm;
 - ``never-refused``: in the end one kind of request is never answered by a broker, `TRIES` times or
   more, though others of the same client to the same broker are, in between, and though all was
   healed (`checkers.facts.calm`) when it was asked the last two times. A refusal waits for nothing,

@@ -118,7 +118,7 @@ def check(history: History) -> Outcome:
         outcome.add(finding)
     for finding, n in (
         *(*past_its_listener(history), *held_answers(history, outcome)),
-        *(*handled_together(history), *hung_up(history)),
+        *(*handled_together(history), *hung_up(history, outcome)),
     ):
         outcome.add(finding, n)
     for trial, why in _silent(history):

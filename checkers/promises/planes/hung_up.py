@@ -8,9 +8,9 @@ a controller has nothing to say for long, and finds its connection as it left it
 - ``hung-up``: a client that asks one thing at a time, or a flood, lost its connection instead of
   being answered; or a controller the one that had been answered on before, and is still in office.
 
-Lawful, and looks similar: whatever may cost a broker's connections (`checkers.facts.connections`);
-a controller that resigns, or gives a broker up, in the middle of a request: its channel ends there.
-Of controllers that number what they tell.
+Lawful, and looks similar: whatever may cost a broker's connections (`checkers.facts.connections`),
+which is counted; a controller that resigns, or gives a broker up, in the middle of a request: its
+channel ends there. Of controllers that number what they tell.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from checkers.facts.connections import LOST, may_go
+from checkers.facts.connections import LOST, unasked
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
+    from checkers.judging.outcome import Outcome
 
 RULE: Final = "hung-up"
 IDLE_NS: Final = 300_000_000_000
@@ -37,17 +38,17 @@ _WAY: Final = ("arm", "trial", "node", "boot", "to")
 _CHANNEL: Final = (*_WAY, "controller_epoch", "broker_epoch")
 
 
-def hung_up(history: History) -> Iterator[tuple[Finding, int]]:
+def hung_up(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     """By kind, who asked and whom: the first, and how often."""
     for kind in _ASK:
         if history.has(kind):
-            yield from _clients(history, kind)
-    yield from _floods(history)
+            yield from _clients(history, outcome, kind)
+    yield from _floods(history, outcome)
     if history.has("control_send") and history.has("control_response"):
-        yield from _controllers(history)
+        yield from _controllers(history, outcome)
 
 
-def _clients(history: History, kind: str) -> Iterator[tuple[Finding, int]]:
+def _clients(history: History, outcome: Outcome, kind: str) -> Iterator[tuple[Finding, int]]:
     lost = history.frame(kind).where("type = 'info' and error is null and node is not null")
     lost = lost.where(F.col("failure") == LOST)
     names = ["arm", "trial", "process", "node"]
@@ -55,7 +56,7 @@ def _clients(history: History, kind: str) -> Iterator[tuple[Finding, int]]:
         F.countDistinct("op").alias("n"), F.min("invoke_t").alias("from_t"), F.min("t").alias("t")
     )
     rows = slots.orderBy("t", *names).toArrow().to_pylist()
-    for row, n in _unasked(history, rows, ("process", "node"), ("node",)):
+    for row, n in _unasked(history, outcome, rows, ("process", "node"), ("node",)):
         own = {"process": row["process"], "node": row["node"]}
         yield (
             Finding(
@@ -73,13 +74,13 @@ def _clients(history: History, kind: str) -> Iterator[tuple[Finding, int]]:
         )
 
 
-def _floods(history: History) -> Iterator[tuple[Finding, int]]:
+def _floods(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     rows = [
         {**row, "n": row["lost"], "from_t": row["t"] - (row["interval_ns"] or 0)}
         for row in history.rows("flood")
         if row["lost"] and row["node"] is not None
     ]
-    for row, n in _unasked(history, rows, ("id", "node"), ("node",)):
+    for row, n in _unasked(history, outcome, rows, ("id", "node"), ("node",)):
         own = {"node": row["node"], "id": row["id"]}
         yield (
             Finding(
@@ -97,7 +98,7 @@ def _floods(history: History) -> Iterator[tuple[Finding, int]]:
         )
 
 
-def _controllers(history: History) -> Iterator[tuple[Finding, int]]:
+def _controllers(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     ends = history.frame("control_response").where("seq is not null")
     ends = ends.select(
         *(*_WAY, "correlation_id", "send_t", "failure"),
@@ -122,7 +123,7 @@ def _controllers(history: History) -> Iterator[tuple[Finding, int]]:
         .select(*_WAY, "api", "send_t", "from_t", F.col("end_t").alias("t"), F.lit(1).alias("n"))
     )
     rows = lost.orderBy("t", *_WAY).toArrow().to_pylist()
-    for row, n in _unasked(history, rows, ("node", "to"), ("node", "to")):
+    for row, n in _unasked(history, outcome, rows, ("node", "to"), ("node", "to")):
         own = {"node": row["node"], "to": row["to"]}
         yield (
             Finding(
@@ -143,15 +144,13 @@ def _controllers(history: History) -> Iterator[tuple[Finding, int]]:
 
 
 def _unasked(
-    history: History, rows: list[dict[str, Any]], by: tuple[str, ...], ends: tuple[str, ...]
-) -> Iterator[tuple[dict[str, Any], int]]:
-    """The first of those at whose ``ends`` nothing was done, and how many: by ``by``."""
-    found: dict[tuple[Any, ...], tuple[dict[str, Any], int]] = {}
-    for row in rows:
-        trial = (row["arm"], row["trial"])
-        span = (row["from_t"], row["t"])
-        if not any(may_go(history, trial, row[end], *span, _LINKS) for end in ends):
-            key = (*trial, *(row[name] for name in by))
-            first, n = found.get(key, (row, 0))
-            found[key] = (first, n + row["n"])
-    yield from found.values()
+    history: History,
+    outcome: Outcome,
+    rows: list[dict[str, Any]],
+    by: tuple[str, ...],
+    ends: tuple[str, ...],
+) -> list[tuple[dict[str, Any], int]]:
+    found, others = unasked(history, rows, by, ends, _LINKS)
+    for arm, n in others.items():
+        outcome.unjudged(arm, f"{n} connections that may have gone, told of by {' and '.join(by)}")
+    return found

@@ -120,7 +120,11 @@ def check(history: History) -> Outcome:
     for refused in refused_sequences(history, outcome, OFFERED):
         outcome.add(refused)
     for finding, n in (
-        *(*cut_off(history), *unplaced(history), *refused_in_calm(history, outcome, OFFERED)),
+        *(
+            *cut_off(history, outcome),
+            *unplaced(history),
+            *refused_in_calm(history, outcome, OFFERED),
+        ),
         *_reordered(history, outcome),
         *fallen_times(history),
     ):

@@ -5,7 +5,8 @@ Raw producers keep their connections for as long as they run, and a broker close
 unasked. One that closes a connection on which a record waits answers nobody: the client cannot tell
 what became of it, and sends it again.
 
-Lawful, and looks similar: whatever may cost a broker's connections (`checkers.facts.connections`).
+Lawful, and looks similar: whatever may cost a broker's connections (`checkers.facts.connections`),
+which is counted.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.connections import LOST, may_go
+from checkers.facts.connections import LOST, unasked
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
+    from checkers.judging.outcome import Outcome
 
 _ROLES: Final = frozenset({"direct-producer", "joint-producer"})
-_LINKS: Final = ("client",)
 _SLOT_NS: Final = 100_000_000
 
 
-def cut_off(history: History) -> Iterator[tuple[Finding, int]]:
+def cut_off(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     """One finding for each producer and broker, and how many records."""
     raw = [
         {"arm": arm, "trial": trial, "process": one.process}
@@ -45,18 +46,15 @@ def cut_off(history: History) -> Iterator[tuple[Finding, int]]:
     # Many go at once, when a broker does.
     slots = lost.groupBy(*names, "node", F.expr(f"t div {_SLOT_NS}").alias("_slot")).agg(
         F.count("*").alias("n"),
-        F.max("invoke_t").alias("invoke_t"),
+        F.max("invoke_t").alias("from_t"),
         F.min("t").alias("t"),
         F.min_by("value", "t").alias("value"),
     )
-    found: dict[tuple[Any, ...], tuple[dict[str, Any], int]] = {}
-    for row in slots.orderBy("t", *names).toArrow().to_pylist():
-        trial, node = (row["arm"], row["trial"]), row["node"]
-        if not may_go(history, trial, node, row["invoke_t"], row["t"], _LINKS):
-            key = (*(row[name] for name in names), row["node"])
-            first, n = found.get(key, (row, 0))
-            found[key] = (first, n + row["n"])
-    for first, n in found.values():
+    rows = slots.orderBy("t", *names).toArrow().to_pylist()
+    found, others = unasked(history, rows, ("process", "node"), ("node",), ("client",))
+    for arm, n in others.items():
+        outcome.unjudged(arm, f"{n} records on connections that may have gone")
+    for first, n in found:
         yield _finding(first, n), n
 
 

@@ -100,7 +100,7 @@ def check(history: History) -> Outcome:
     _at_any_time(outcome, true)
     _in_the_end(history, outcome, true)
     shown = (
-        *(*never_assigned(history), *behind(history), *untold_epochs(history)),
+        *(*never_assigned(history), *behind(history), *untold_epochs(history, outcome)),
         *outlived(history, outcome),
         *denied_leaders(history),
     )

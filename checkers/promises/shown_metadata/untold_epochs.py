@@ -15,6 +15,7 @@ run.json says of which arms).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
+    from checkers.judging.outcome import Outcome
 
 RULE: Final = "metadata-epoch-untold"
 LEADERLESS: Final = "leaderless_untold"
@@ -32,21 +34,30 @@ LEADERLESS: Final = "leaderless_untold"
 _WHO: Final = ["arm", "trial", "process", "node"]
 
 
-def untold_epochs(history: History) -> Iterator[tuple[Finding, int]]:
+def untold_epochs(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]:
     rows = history.frame("metadata").where(
         "type = 'ok' and leader is not null and node is not null and partition is not null"
     )
     arms = {arm for arm, _ in history.trials}
     old = [arm for arm in arms if history.run.arms.get(arm, {}).get(LEADERLESS, True)]
     owed = (F.col("leader") >= 0) | ~F.col("arm").isin(old)
-    untold = owed & (F.coalesce("leader_epoch", F.lit(-1)) < 0)
+    without = F.coalesce("leader_epoch", F.lit(-1)) < 0
+    untold = owed & without
     by_place = rows.groupBy(*TP, "process", "node").agg(
         F.count(F.when(untold, 1)).alias("n"),
-        F.count(F.when(~untold, 1)).alias("told"),
+        F.count(F.when(~owed & without, 1)).alias("spared"),
+        F.count(F.when(~without, 1)).alias("told"),
         F.min(F.when(untold, F.struct("t", "leader"))).alias("first"),
     )
     places = by_place.toArrow().to_pylist()
     telling = {tuple(row[name] for name in _WHO) for row in places if row["told"]}
+    spared: Counter[str] = Counter()
+    for row in places:
+        spared[row["arm"]] += row["spared"]
+    for arm, n in sorted(spared.items()):
+        if n:
+            says = f"{n} partitions without a leader and its epoch: it may be of before 2.5"
+            outcome.unjudged(arm, says)
     order = (*TP, "node", "process")
     for row in sorted(places, key=lambda row: [row[name] for name in order]):
         if not row["n"] or tuple(row[name] for name in _WHO) not in telling:

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from checkers.history import HistoryError
 from checkers.history.forms import Kept, batches, history_of, kinds_of
@@ -20,9 +20,6 @@ from checkers.history.schema import KINDS, VERSION, arrow_schema
 from checkers.history.writer import HistoryWriter
 from harness.studies.sensitivity.breaking import Breakage, Tables
 from harness.studies.sensitivity.judging import Judged, Spoilt, Trial, judge
-
-if TYPE_CHECKING:
-    pass
 
 SOUND: Final = 0
 """The trial of a group that nothing was done to."""
@@ -115,7 +112,7 @@ def _write(source: Source, copies: Sequence[tuple[Breakage, Tables]], folder: Pa
                     writer.add(kind, mine, arm=source.arm, trial=number)
                 writer.flush(kind)
     record = dict(source.record)
-    (first,) = (t for t in record["trials"] if t is record["trials"][0])
+    first = record["trials"][0]
     record["merged"] = [record.get("run_id")]
     record["arms"] = {arm: of for arm, of in record["arms"].items() if arm == source.arm}
     record["trials"] = [{**first, "trial": number} for number in numbers]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from checkers.history import HistoryError
 from checkers.history.schema import KINDS
@@ -23,9 +23,6 @@ from harness.studies.sensitivity.columns import is_left_out
 from harness.studies.sensitivity.groups import Source, judged
 from harness.studies.sensitivity.judging import Judged
 from harness.studies.sensitivity.reasons import unnoticed, why_unnoticed
-
-if TYPE_CHECKING:
-    pass
 
 LEDGER: Final = "sensitivity.jsonl"
 _SCRATCH: Final = "sensitivity"

@@ -183,3 +183,11 @@ def test_each_is_counted_and_named(spark: Any) -> None:
         "broker 2, to which nothing was done, hung up on controller 1 1 times, first 5.0 s after "
         "it had answered it (UPDATE_METADATA was not)",
     ]
+
+
+def test_what_may_have_gone_is_counted(spark: Any) -> None:
+    told = event(8_000, "pause", node=1)
+    found = check(told.history(spark))
+    assert f"{told.arm}: 1 connections that may have gone, told of by node and to" in (
+        found.not_judged
+    )

@@ -31,6 +31,14 @@ CASES: dict[str, tuple[Any, int]] = {
     "no leader, without": (lambda s: shown(s, 200, -1, -1, error=3), 1),
     "no leader, by who may be of before 2.5": (lambda s: (may(s), shown(s, 200, -1, -1)), 0),
     "a leader, by who may be of before 2.5": (lambda s: (may(s), shown(s, 200, -1)), 1),
+    "who asks by an older version, of nobody and a leader": (
+        lambda s: (
+            may(s),
+            shown(s, 200, -1, -1, process="old"),
+            shown(s, 300, -1, process="old"),
+        ),
+        0,
+    ),
     "no topic": (lambda s: shown(s, 200, -1, -1, error=3, partition=None), 0),
     "to who asks by an older version": (lambda s: shown(s, 200, -1, process="old"), 0),
     "by a broker of an older release": (lambda s: shown(s, 200, -1, node=2), 0),
@@ -49,3 +57,15 @@ def test_who_names_a_leader_tells_its_epoch(name: str) -> Asks:
     tell(story)
     found = yield story
     assert found.counts.get(RULE, 0) == broken
+
+
+@judging(check)
+def test_what_releases_of_old_may_leave_out_is_counted() -> Asks:
+    story = Story()
+    story.commit(10, 1, 1)
+    may(story)
+    for t, epoch, leader in ((100, 1, 1), (200, -1, -1), (300, -1, -1)):
+        shown(story, t, epoch, leader)
+    found = yield story
+    says = "2 partitions without a leader and its epoch: it may be of before 2.5"
+    assert f"{story.arm}: {says}" in found.not_judged
