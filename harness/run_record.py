@@ -83,6 +83,7 @@ def begun_record(
                 and arm.sut.stopping_may_join,
                 "mixes_config_errors": _may(arm.sut, lambda old: old.mixes_config_errors),
                 "leaderless_untold": _may(arm.sut, lambda old: old.leaderless_untold),
+                "dead_groups_unknown": _may(arm.sut, lambda old: old.dead_groups_unknown),
                 "first_look_ms": first_look_ms(scenario, settings, arm.sut),
                 "positions_told_late": _tells_positions_late(arm.sut),
                 "leaders_write_isr": isinstance(arm.sut, HasOldReleases)

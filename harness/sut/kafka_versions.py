@@ -158,6 +158,13 @@ def leaves_leaderless_untold(version: Version) -> bool:
     return version < (2, 5, 0)
 
 
+def calls_dead_groups_unknown(version: Version) -> bool:
+    """Who asks for a group that its coordinator lets go at that moment is told that it is no member
+    (UNKNOWN_MEMBER_ID), and not to look for its coordinator: until 2.3
+    (GroupCoordinator.doCommitOffsets and others)."""
+    return version < (2, 3, 0)
+
+
 def tells_positions_late(version: Version) -> bool:
     """A new coordinator of a group tells what its high watermark covers: since 4.0 (KIP-848's
     CoordinatorRuntime; with require_stable it waits for what it has read beyond that)."""

@@ -21,6 +21,7 @@ from harness.sut.kafka_logging import Detail, detail_of, log4j
 from harness.sut.kafka_versions import (
     Mode,
     Version,
+    calls_dead_groups_unknown,
     first_look_ms,
     has_alter_partition,
     has_control_plane,
@@ -99,6 +100,10 @@ class KafkaZk:
     @property
     def leaderless_untold(self) -> bool:
         return leaves_leaderless_untold(self._version)
+
+    @property
+    def dead_groups_unknown(self) -> bool:
+        return calls_dead_groups_unknown(self._version)
 
     @property
     def first_look_ms(self) -> int:

@@ -263,6 +263,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def dead_groups_unknown(self) -> bool:
+        """Whether who asks for a group that its coordinator just let go is called no member."""
+        ...
+
+    @property
     def fetch_version(self) -> int:
         """Of the Fetch by which any replica's log can be read."""
         ...

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.groups.memberless import UNJOINED, memberless
+from checkers.promises.groups.memberless import DEAD, UNJOINED, memberless
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging, ruled
 
 RULE = "memberless-refused"
+
+
+def of_before(story: Story, whether: bool) -> None:
+    story.run["arms"][story.arm] = {DEAD: whether}
 
 
 def step(story: Story, t: float, step: str, error: int = 0, **more: Any) -> None:
@@ -45,6 +49,14 @@ CASES: dict[str, tuple[Any, int]] = {
     ),
     "sent away": (lambda s: step(s, 100, "commit", 16), 0),
     "there is none": (lambda s: step(s, 100, "delete", 69), 0),
+    "as no member's, by a release that lets groups go so": (
+        lambda s: (of_before(s, True), step(s, 100, "commit", 25)),
+        0,
+    ),
+    "of the past, by such a release": (
+        lambda s: (of_before(s, True), step(s, 100, "commit", 22)),
+        1,
+    ),
     "a member's own": (lambda s: step(s, 100, "keep", 22), 0),
 }  # fmt: skip
 
@@ -54,6 +66,7 @@ CASES: dict[str, tuple[Any, int]] = {
 def test_who_has_no_members_is_not_refused_for_them(name: str) -> Asks:
     tell, broken = CASES[name]
     story = Story()
+    of_before(story, False)
     tell(story)
     found = yield story
     assert found.counts == ({RULE: broken} if broken else {})
@@ -62,3 +75,13 @@ def test_who_has_no_members_is_not_refused_for_them(name: str) -> Asks:
     ]
     had_joined = name.startswith("as somebody") and not broken
     assert found.evidence[story.arm, 0, UNJOINED] == (0 if had_joined else len(asked))
+
+
+@judging(ruled(memberless))
+def test_what_releases_of_old_may_call_a_stranger_is_counted() -> Asks:
+    story = Story()
+    of_before(story, True)
+    for t in (100, 200):
+        step(story, t, "commit", 25)
+    found = yield story
+    assert any("2 times" in says and "node 2" in says for says in found.not_judged)
