@@ -184,9 +184,11 @@ class _Member:
             **{"session_timeout": _SESSION_MS, "rebalance_timeout": _SESSION_MS},
             **{"protocol_type": "consumer", "protocols": [protocol]},
         }
-        answer = self._ask(MEMBERS, member_id=self._id, **asked)
-        if int(answer.error_code) == _MEMBER_ID_REQUIRED:
-            answer = self._ask(MEMBERS, member_id=answer.member_id, **asked)
+        answer = self._enter(**asked)
+        if int(answer.error_code) == _UNKNOWN_MEMBER_ID and not self._id:
+            # An id that was given and not yet come back with is kept by nobody else: who coordinates
+            # the group since then does not know it, and who is told so begins anew, as clients do.
+            answer = self._enter(**asked)
         _has("it joins", answer.error_code)
         self._id, self._generation = str(answer.member_id), int(answer.generation_id)
         members = [(str(one.member_id), bytes(one.metadata)) for one in answer.members]
@@ -195,6 +197,12 @@ class _Member:
         _is("it joins, protocol", str(answer.protocol_name), "range")
         if self._version(MEMBERS) >= _WITH_PROTOCOL:
             _is("it joins, type", str(answer.protocol_type), "consumer")
+
+    def _enter(self, **asked: Any) -> Any:
+        answer = self._ask(MEMBERS, member_id=self._id, **asked)
+        if int(answer.error_code) == _MEMBER_ID_REQUIRED:
+            return self._ask(MEMBERS, member_id=answer.member_id, **asked)
+        return answer
 
     def _sync(self, *, is_last: bool) -> bool:
         """Whether it was given its part; if not, it has to join again."""

@@ -244,3 +244,35 @@ def test_who_has_to_join_again_does_so_for_a_while(
     assert told.pop(9).startswith(says)
     assert not told
     assert joined_as == ["", *["m"] * joins]
+
+
+@pytest.mark.parametrize(
+    ("times", "version", "asked", "says"),
+    [
+        (1, 9, ["", "m", "", "m"], WHOLE),
+        (2, 9, ["", "m", "", "m"], "it joins, error: 'UNKNOWN_MEMBER_ID'"),
+        (1, 3, ["", ""], WHOLE),
+        (2, 3, ["", ""], "it joins, error: 'UNKNOWN_MEMBER_ID'"),
+    ],
+)
+def test_who_is_not_known_by_the_id_that_it_was_given_begins_anew_once(
+    times: int, version: int, asked: list[str], says: str
+) -> None:
+    """Its group may have another coordinator by then."""
+    broker, left = Broker(), times
+    sound, joined_as = broker.answer, []
+
+    def answer(api: ApiKey, spoken: int, entity: Any) -> dict[str, Any]:
+        nonlocal left
+        if api is ApiKey.JOIN_GROUP:
+            joined_as.append(entity.member_id)
+            if (entity.member_id or spoken < 4) and left:
+                left -= 1
+                return {"error_code": 25}
+        return sound(api, spoken, entity)
+
+    broker.answer = answer  # type: ignore[method-assign]
+    one = {**SERVED, int(ApiKey.JOIN_GROUP): (version, version)}
+    told = dict(member_lives(broker, one, "g", "t"))
+    assert told[version].startswith(says)
+    assert joined_as == asked
