@@ -186,8 +186,8 @@ class _Member:
         }
         answer = self._enter(**asked)
         if int(answer.error_code) == _UNKNOWN_MEMBER_ID and not self._id:
-            # An id that was given and not yet come back with is kept by nobody else: who coordinates
-            # the group since then does not know it, and who is told so begins anew, as clients do.
+            # Who coordinates the group by now does not know an id that another has given, and that
+            # nobody had joined by; who is told so begins anew, as clients do.
             answer = self._enter(**asked)
         _has("it joins", answer.error_code)
         self._id, self._generation = str(answer.member_id), int(answer.generation_id)
