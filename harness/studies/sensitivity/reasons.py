@@ -80,12 +80,15 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "that there is an answer: what could be told of a stable group is counted by it": (
         "group_step[describe].untold: null",
     ),
+    "what the next record makes of it: false for a moment at most": (
+        *("listed_offset[end].offset: one more, once", "read_at.high_watermark: one more, once"),
+    ),
     "who is none of its members is out of the group either way": (
         "group_step[leave].(answer): granted",
     ),
     "one refusal for another, after which its client asks again": (
-        *("listed_offset[beginning].error: one more", "listed_offset[time].error: one more"),
-        "epoch_end.error: one more",
+        *("listed_offset[beginning].error: one more", "listed_offset[time].error"),
+        *("epoch_end.error: one more", "epoch_end.error: one less"),
     ),
     "what then comes with it is compared (`otherwise`)": ("group_step[sync].(answer): granted",),
     "only that there was an answer: the groups' names are what is judged": (

@@ -65,8 +65,10 @@ class Study:
         return True
 
     def every(self) -> list[Entry]:
-        """What was judged, of whatever run."""
-        return kept.newest(kept.read(self.kept) if self.kept else (), self.ledger())
+        """What was judged, of whatever run, and would be judged today."""
+        judged = kept.newest(kept.read(self.kept) if self.kept else (), self.ledger())
+        asked = ((Breakage.of(entry.play.bug), entry) for entry in judged)
+        return [entry for one, entry in asked if not is_left_out(one.kind, one.column)]
 
     def told(self) -> list[Entry]:
         """Of that, what was asked of these runs, kinds and widths."""

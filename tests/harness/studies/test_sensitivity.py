@@ -186,13 +186,17 @@ def test_what_nobody_says_is_left_out_with_its_reason() -> None:
     assert why_left_out("produce", "acks") == why_left_out("probe", "api")
 
 
+def _as_keys(way: str) -> tuple[str, ...]:
+    return (way, *(f"{way}, {width}" for width in (ALWAYS, ONCE)))
+
+
 def test_reasons_are_of_what_can_be_broken() -> None:
     known = {
         key
         for kind in KINDS
         for column, way in ways(kind)
         if not why_left_out(kind, column)
-        for key in (f"{kind}.{column}", f"{kind}.{column}: {way}")
+        for key in (f"{kind}.{column}", *(f"{kind}.{column}: {of}" for of in _as_keys(way)))
     }
     assert {re.sub(r"\[.*\]", "", key) for key in REASONS} <= known
 
@@ -302,6 +306,15 @@ def test_what_was_judged_is_kept_beside_the_page(tmp_path: Path) -> None:
     kept.write(path, reversed(list(kept.read(path))))
     assert path.read_bytes() == written
     assert page(kept.read(path), "x") == page(every, "x")
+
+
+def test_what_is_left_out_by_now_is_not_told_of(tmp_path: Path) -> None:
+    asked = study.Study(runs=(), store=tmp_path, kept=tmp_path / "s.jsonl")
+    kept.write(
+        tmp_path / "s.jsonl",
+        [entry(OFFSET, "invalid"), entry(Breakage("produce", "acks", "far", ONCE), "valid")],
+    )
+    assert [one.play.bug for one in asked.every()] == [str(OFFSET)]
 
 
 def test_of_one_play_the_newest_stays() -> None:
