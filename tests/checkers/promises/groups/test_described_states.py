@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from checkers.judging.outcome import Outcome
-from checkers.promises.groups.described_states import RULE, STATES, described_states
+from checkers.promises.groups.described_states import STATES, described_states
 from tests.checkers.conftest import Story, judged_together
 from tests.checkers.together import judged_apart
 
@@ -57,7 +57,7 @@ STORIES: dict[str, tuple[Story, int]] = {
 
 def test_in_which_state_a_group_is(spark: Any) -> None:
     found = judged_together(spark, check, {name: story for name, (story, _) in STORIES.items()})
-    counts = {name: rules.get(RULE, 0) for name, (rules, _) in found.items()}
+    counts = {name: rules.get("state-otherwise", 0) for name, (rules, _) in found.items()}
     assert counts == {name: n for name, (_, n) in STORIES.items()}
 
 
