@@ -134,7 +134,10 @@ def mutate(
 
 
 def sensitivity(
-    runs: Annotated[list[Path], typer.Argument(help="Recorded runs that are valid")],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Recorded runs that are valid (none: write the page anew)"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="What is drawn, is drawn by it")] = 1,
     limit: Annotated[
         int | None, typer.Option(help="At most so many lies of a run (default: all)", min=1)
@@ -156,33 +159,33 @@ def sensitivity(
     """Which lies of a broker, or of another witness, would any rule notice?
 
     Breaks recorded runs, one column of one kind of event at a time, and judges them again, many at
-    once. The same command goes on where it stopped. Exit code 1: a lie was not noticed, and no
+    once. What was judged is kept beside the page, which is made from it; the same command goes on
+    where it stopped. Exit code 1: a lie was not noticed, and no
     reason is given why it harms nobody; 2: not everything was asked.
     """
     from harness.progress import show_progress
-    from harness.studies.sensitivity import study
+    from harness.studies.sensitivity import kept, study
     from harness.studies.sensitivity.breaking import WIDTHS
     from harness.studies.sensitivity.page import page
 
     cli_options.among("--width", width or (), WIDTHS)
     cli_options.among("--kind", kind or (), study.kinds())
     asked = study.Study(
-        runs=runs, store=store, seed=seed, limit=limit, at_once=at_once,
-        widths=width or WIDTHS, only=kind or (), again=again,
+        runs=runs or (), store=store, kept=out.with_suffix(".jsonl"), seed=seed, limit=limit,
+        at_once=at_once, widths=width or WIDTHS, only=kind or (), again=again,
     )  # fmt: skip
     with show_progress(sys.stdout) as progress:
         ended = asked.go(
             cli_options.budget(budget),
             lambda e: progress(f"{e.play.scenario}, {e.play.bug}", e.verdict),
         )
-    told = asked.told()
-    more = _options({}, {"--width": width, "--kind": kind})
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(told, f"biplane sensitivity --seed {seed}{more} RUN..."))
+    every = asked.every()
+    kept.write(out.with_suffix(".jsonl"), every)
+    out.write_text(page(every, f"biplane sensitivity --seed {seed} RUN..."))
     typer.echo(str(out))
     if not ended:
         typer.echo("the budget was spent: the same command goes on from here")
-    raise typer.Exit(study.exit_code(told, ended=ended))
+    raise typer.Exit(study.exit_code(asked.told() if runs else every, ended=ended))
 
 
 def trust(

@@ -8,10 +8,13 @@ fails so as ZooKeeper is away.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F
+
+from checkers.facts.unions import named as named_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 _BREAKERS: Final = frozenset({"disk-full", "wipe-disk", "torn-tail", "fail-disk"})
-_FAILED: Final = (-1, 56)
+UNKNOWN_SERVER_ERROR: Final = -1
+_FAILED: Final = (UNKNOWN_SERVER_ERROR, 56)
 _ASKED: Final = (
     *("produce", "fetch", "metadata", "listed_offset", "epoch_end", "read_below", "read_at"),
     *("records_deleted", "commit", "committed", "group_step", "coordinator"),
@@ -48,27 +52,40 @@ def broken_disks(history: History) -> list[BrokenDisk]:
 
 
 class Failing(NamedTuple):
-    """Of one kind and error, in words. ``broken``: the harness had broken that disk by then."""
+    """``n`` answers of one kind and error. ``broken``: the harness had broken that disk by then."""
 
     trial: tuple[str, int]
-    says: str
+    kind: str
+    error: int
+    n: int
     broken: bool
+
+    @property
+    def says(self) -> str:
+        return f"{self.n} of {self.kind} were answered with error {self.error}"
 
 
 def failed_clients(history: History) -> Iterator[Failing]:
+    asked = [
+        history.frame(kind)
+        .where(F.col("error").isin(*_FAILED))
+        .select("arm", "trial", "node", "error", "t", named_kind(kind))
+        for kind in _ASKED
+        if history.has(kind)
+    ]
+    if not asked:
+        return
     named, any_of = _broken_since(history)
-    by = ["arm", "trial", "error", "broken"]
     since = F.when(F.col("node").isNull(), F.col("first_t"))
     since = since.otherwise(F.least("named_t", "unnamed_t"))
     broken = F.coalesce(F.col("t") >= since, F.lit(False))
-    for kind in filter(history.has, _ASKED):
-        rows = history.frame(kind).where(F.col("error").isin(*_FAILED))
-        rows = rows.join(F.broadcast(named), ["arm", "trial", "node"], "left")
-        rows = rows.join(F.broadcast(any_of), ["arm", "trial"], "left").withColumn("broken", broken)
-        counted = rows.groupBy(*by).count().toArrow().to_pylist()
-        for row in sorted(counted, key=lambda r: [r[name] for name in by]):
-            says = f"{row['count']} of {kind} were answered with error {row['error']}"
-            yield Failing((row["arm"], row["trial"]), says, row["broken"])
+    rows = functools.reduce(lambda one, other: one.unionAll(other), asked)
+    rows = rows.join(F.broadcast(named), ["arm", "trial", "node"], "left")
+    rows = rows.join(F.broadcast(any_of), ["arm", "trial"], "left").withColumn("broken", broken)
+    by = ("arm", "trial", "kind", "error", "broken")
+    for row in rows.groupBy(*by).count().orderBy(*by).toArrow().to_pylist():
+        key = (row["arm"], row["trial"])
+        yield Failing(key, row["kind"], row["error"], row["count"], row["broken"])
 
 
 def _broken_since(history: History) -> tuple[DataFrame, DataFrame]:

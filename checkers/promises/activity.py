@@ -94,11 +94,13 @@ def check(history: History) -> Outcome:
     _clients(history, outcome, trials, found)
     for key, why in (*left_out(history), *ceased(history)):
         outcome.unknown(*key, why)
-    for (arm, trial), says, broken in failed_clients(history):
-        if broken:
-            outcome.unjudged(arm, f"trial {trial}, {says}, after the harness had broken its disk")
+    for one in failed_clients(history):
+        arm, trial = one.trial
+        if one.broken:
+            why = f"trial {trial}, {one.says}, after the harness had broken its disk"
+            outcome.unjudged(arm, why)
         else:
-            outcome.unknown(arm, trial, f"{says}, and nobody had broken its disk")
+            outcome.unknown(arm, trial, f"{one.says}, and nobody had broken its disk")
     for (arm, trial), times in sorted(patience_of(history).items()):
         says = f"trial {trial}: the machine was busy: who was late once all was healed"
         outcome.unjudged(arm, f"{says} was given {times:.1f} times as long")

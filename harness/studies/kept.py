@@ -47,9 +47,13 @@ def _order(entry: Entry) -> tuple[Any, ...]:
     return play.scenario, play.bug, play.seed, *astuple(play), *origin
 
 
+def without_folders(reason: str) -> str:
+    return _FOLDERS.sub("", reason)
+
+
 def _line(entry: Entry) -> bytes:
     body = asdict(entry)
     del body["folder"]
     told = () if entry.verdict == Verdict.INVALID else entry.reasons
-    body["reasons"] = [_FOLDERS.sub("", reason) for reason in told]
+    body["reasons"] = [without_folders(reason) for reason in told]
     return orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE)

@@ -90,7 +90,6 @@ from checkers.promises.evidence.own_epochs import never_registered
 from checkers.promises.evidence.read_epochs import unversed
 from checkers.promises.evidence.seen_znodes import unlogged
 from checkers.promises.evidence.sequences import BACKWARDS_NS, disordered
-from checkers.promises.evidence.step_errors import misanswered
 from checkers.promises.evidence.taken_in import shown_untaken
 from checkers.promises.evidence.times import TOLD_AFTERWARDS, times
 from checkers.promises.evidence.told_once import repeated
@@ -381,15 +380,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     *(disorders, unlogged, unfounded, of_both_planes, uncounted, unheard_of, unmade),
     *(undercounted, shown_untaken, unasked, unpolled, passed_over, unlooked, never_registered),
     *(out_of_course, overlapping, overanswered, overlooked, unplanned, not_wiped, unnumbered),
-    *(
-        answered_by_nobody,
-        unversed,
-        without_roles,
-        misanswered,
-        otherwise_set,
-        missent,
-        unasked_for,
-    ),
+    *(answered_by_nobody, unversed, without_roles, otherwise_set, missent, unasked_for),
 )
 
 PROMISE: Final = Promise(

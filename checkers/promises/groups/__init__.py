@@ -46,6 +46,7 @@ Violations:
 - ``member-denied``: of members whose group another coordinates now (`known_members`);
 - ``read-position-lost``: of a member, in a topic that it reads (`read_positions`);
 - ``members-untold``: of a stable group, of what its members read (`described_members`);
+  ``state-otherwise``: of whether it is stable, while a member lives in it (`described_states`);
 - ``member-told-otherwise``: of members, by what they had said themselves (`told_otherwise`);
 - ``member-refused``: of members within their time, whatever they ask for (`refused_members`);
 - ``member-fenced``: of a member that came back in its own name (`fenced_members`);
@@ -88,6 +89,7 @@ from checkers.promises.groups.chosen_protocols import CHOSEN, chosen_protocols
 from checkers.promises.groups.coordinators import NAMED, coordinators
 from checkers.promises.groups.denying import SERVED, denying
 from checkers.promises.groups.described_members import DESCRIBED, described_members
+from checkers.promises.groups.described_states import STATES, described_states
 from checkers.promises.groups.fenced_members import fenced_members
 from checkers.promises.groups.in_office import IN_OFFICE, in_office
 from checkers.promises.groups.invented_positions import TOLD_ALONE, invented_positions
@@ -178,6 +180,7 @@ def check(history: History) -> Outcome:
         *told_members(history, outcome),
         *later_generations(history, outcome),
         *described_members(history, outcome),
+        *described_states(history, outcome),
         *chosen_protocols(history, outcome),
         *told_otherwise(history, outcome),
         *read_positions(history, outcome),
@@ -252,6 +255,7 @@ PROMISE: Final = Promise(
         "member-denied": "Who says in time that it lives is a member, whoever coordinates.",
         "read-position-lost": "A position in what its member reads stays as long as that does.",
         "members-untold": "Who asks of a stable group is told of its members.",
+        "state-otherwise": "Of a group in which a member lives nobody says that it has none.",
         "member-told-otherwise": "Of a group's members is told what they said themselves.",
         "member-refused": "Who was let in may do what members do until its time is over.",
         "member-fenced": "Who comes back in its own name is known by its new id.",
@@ -302,6 +306,7 @@ PROMISE: Final = Promise(
         TOLD_ALONE: "of groups that one client does everything with",
         READ: "by themselves, of who had kept them",
         DESCRIBED: "by who coordinates them, to who is no member",
+        STATES: "told by who coordinates it",
         ALIKE: "of who plays all members of its group",
         REFUSED: "of members that never were, and of generations of the past",
     },

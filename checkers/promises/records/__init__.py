@@ -42,7 +42,8 @@ Violations:
 - ``phantom``: a record is in the final log that no client sent, where run.json names all clients
   and each came to the end of what it had to say;
 - ``refused-for-nothing``: a record, or a question, was answered with an error that nothing in a run
-  can bring about; ``refused-in-calm``: a record, once all was calm, because there is no such
+  can bring about, or that Kafka does not have for it; ``failed-for-nothing``: with
+  UNKNOWN_SERVER_ERROR; ``refused-in-calm``: a record, once all was calm, because there is no such
   partition, or another leads it (`refused_writes`);
 - ``altered``: a record was read whose key, value or headers nobody sent so (`altered`);
 - ``sent-in-vain``: a record that was sent with acks=0 once all was calm is not in the final log
@@ -82,7 +83,13 @@ from checkers.promises.records.append_times import mistimed
 from checkers.promises.records.cut_off import cut_off
 from checkers.promises.records.failed_writes import judge_failed
 from checkers.promises.records.refused_sequences import refused_sequences
-from checkers.promises.records.refused_writes import IN_CALM, judge_refused, refused_in_calm
+from checkers.promises.records.refused_writes import (
+    FAILED,
+    IN_CALM,
+    judge_failures,
+    judge_refused,
+    refused_in_calm,
+)
 from checkers.promises.records.sent_again import judge_again
 from checkers.promises.records.unanswered import SENT, judge_unanswered
 from checkers.promises.records.unheeded import HEEDED, judge_unheeded
@@ -122,6 +129,7 @@ def check(history: History) -> Outcome:
     for finding, n in (
         *(
             *cut_off(history, outcome),
+            *judge_failures(history),
             *unplaced(history),
             *refused_in_calm(history, outcome, OFFERED),
         ),
@@ -314,6 +322,7 @@ PROMISE: Final = Promise(
         "phantom": "In the log are only records that somebody sent.",
         "cut-off": "Who sends a record to a broker that nothing was done to is answered.",
         "refused-for-nothing": "A sound record, or question, is not refused as if it were none.",
+        FAILED: "No broker fails a client, unless its disk was broken.",
         IN_CALM: "Who finds the leader is not told, once all is calm, that it does not lead.",
         "altered": "A record keeps the key, value and headers that it was sent with.",
         "sent-in-vain": "What is sent with acks=0 is appended, if nothing is in its way.",

@@ -7,7 +7,13 @@ other promises, and lawful as such; but how many are in sync concerns nobody who
 all of them (Partition.appendRecordsToLeader). Not every system knows every question: that it does
 not is no refusal (UNSUPPORTED_VERSION).
 
-A broker that failed is another matter (`checkers.facts.failings`).
+Nor is any request answered with an error that Kafka does not have for it: its client cannot know
+what to do (`checkers.facts.answerable`).
+
+``failed-for-nothing``: no request of a client's is answered UNKNOWN_SERVER_ERROR, unless the
+harness has broken a disk: Kafka has other errors for all that comes from outside (a replica that is
+gone, a store that is away), and this one for what no code foresaw (Errors.forException). Of
+KAFKA_STORAGE_ERROR nobody is accused: a disk may fail by itself (`checkers.promises.activity`).
 
 ``refused-in-calm``: that there is no such partition, or that another leads it, says nobody to who
 finds the leader by itself and sends a record long after all was healed
@@ -22,7 +28,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.answerable import ERRORS, STEPS
 from checkers.facts.calm_leaders import DENIALS, LEADER, asked_in_calm
+from checkers.facts.failings import UNKNOWN_SERVER_ERROR, failed_clients
 from checkers.facts.leadership import TP, key_of
 from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
@@ -30,11 +38,12 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.refusals.failures import AUTHORIZER
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
 
 IN_CALM: Final = "refused-in-calm"
+FAILED: Final = "failed-for-nothing"
 _NEVER: Final = (2, 10, 17, 18, 21, 32, 35, 42, 43, 44, 76, 87, 89)
 """CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TOPIC, RECORD_LIST_TOO_LARGE, INVALID_REQUIRED_ACKS,
 INVALID_TIMESTAMP, UNSUPPORTED_VERSION, INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -62,7 +71,8 @@ _TOO_FEW: Final = (19, 20)
 def judge_refused(history: History) -> Iterator[Finding]:
     forbidden = () if AUTHORIZER in history.run.brokers else _FORBIDDEN
     unasked = F.col("error").isin(*_TOO_FEW) & (F.col("acks") != -1)
-    rows = history.frame("produce").where(F.col("error").isin(*_NEVER, *forbidden) | unasked)
+    odd = F.col("error").isin(*_NEVER, *forbidden) | unasked | _unanswerable("produce")
+    rows = history.frame("produce").where(odd)
     rows = rows.unionByName(_of_producers(history))
     by = rows.groupBy("arm", "trial", "error").agg(
         F.count("*").alias("n"), F.min_by("value", "t").alias("value"), F.min("t").alias("t")
@@ -73,6 +83,24 @@ def judge_refused(history: History) -> Iterator[Finding]:
         picks = (Pick("produce", {"error": error}, rows=3),)
         yield Finding("refused-for-nothing", says, row["arm"], row["trial"], picks)
     yield from _questions(history, (*_UNSOUND, *forbidden))
+
+
+def judge_failures(history: History) -> Iterator[tuple[Finding, int]]:
+    """One finding for each kind of request, and how many were answered so."""
+    for one in failed_clients(history):
+        if one.error == UNKNOWN_SERVER_ERROR and not one.broken:
+            says = f"{one.says}, and nobody had broken a disk"
+            picks = (Pick(one.kind, {"error": one.error}),)
+            yield Finding(FAILED, says, *one.trial, picks), one.n
+
+
+def _unanswerable(kind: str) -> Column:
+    """An error that Kafka has for no such request. (Below 0 are those of clients' libraries.)"""
+    error = F.col("error")
+    if kind != "group_step":
+        return (error > 0) & ~error.isin(*ERRORS[kind])
+    odd = [(F.col("step") == step) & ~error.isin(*errors) for step, errors in STEPS.items()]
+    return (error > 0) & functools.reduce(lambda one, other: one | other, odd)
 
 
 def refused_in_calm(history: History, outcome: Outcome, of: str) -> Iterator[tuple[Finding, int]]:
@@ -126,7 +154,7 @@ def _of_producers(history: History) -> DataFrame:
 def _questions(history: History, never: tuple[int, ...]) -> Iterator[Finding]:
     asked = [
         history.frame(kind)
-        .where(F.col("error").isin(*never))
+        .where(F.col("error").isin(*never) | _unanswerable(kind))
         .select("arm", "trial", "node", "error", F.lit(kind).alias("kind"))
         for kind in _KINDS
         if history.has(kind)

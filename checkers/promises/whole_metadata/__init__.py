@@ -24,7 +24,7 @@ after healing, after its own return, and after the commit):
 - ``controller-unknown``: none, though one is in office;
 - ``live-broker-unnamed``, ``live-broker-offline`` (and, at any time, ``stranger-named`` and
   ``named-elsewhere``): the live brokers that answers name, and where
-  (`named_brokers`);
+  (`named_brokers`; of who is named as controller as well, where there is no ZooKeeper);
 - ``metadata-mute``: a live broker that answered no read for as long as that, though asked anew
   after healing, while others did. A read or a connection that hung in a fault may hang on.
 
@@ -44,7 +44,7 @@ from checkers.facts.calm import Debts, brokers
 from checkers.facts.committed import committed
 from checkers.facts.decisions import from_log
 from checkers.facts.forgeries import forgeries
-from checkers.facts.leadership import Key
+from checkers.facts.leadership import Key, black_boxes
 from checkers.facts.office import Election, elections, in_zookeeper
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
@@ -221,7 +221,22 @@ class _Judge:
 
     # -- the controller -------------------------------------------------------------------------
 
+    def _strangers(self) -> Iterator[Finding]:
+        """Who was named, and never was. Without ZooKeeper it may be any broker that lives, for who
+        hands on what he is asked for (KIP-590, KRaftMetadataCache.getRandomAliveBrokerId)."""
+        known, strange = brokers(self._history), black_boxes(self._history)
+        found: dict[tuple[Node, int], Named] = {}
+        for one in self._told:
+            trial, whom = one.topic[:2], one.controller_id
+            if trial in in_zookeeper(self._history) or trial[0] in strange:
+                continue
+            if whom is not None and whom != NOBODY and whom not in known.get(trial, {whom}):
+                found.setdefault((one.broker, whom), one)
+        for _, one in sorted(found.items()):
+            yield _about_controller("stranger-named", "which never was", one, None)
+
     def controllers(self) -> Iterator[Finding]:
+        yield from self._strangers()
         self._unnamed()
         lives: dict[tuple[Node, int], dict[int, list[Named]]] = {}
         for one in self._told:
@@ -452,7 +467,7 @@ PROMISE: Final = Promise(
         "metadata-mute": "A live broker answers.",
         "controller-never-elected": "The controller that a broker names was elected.",
         "controller-superseded": "Every live broker hears of a new controller.",
-        "stranger-named": "A broker names as live only what ever was a broker.",
+        "stranger-named": "A broker names as live, or as controller, only what was a broker.",
         "named-elsewhere": "A broker sends clients to where brokers answer them.",
         "live-broker-unnamed": "Every live broker names all live brokers, once all is calm.",
         "live-broker-offline": "No replica on who lives is called offline, once all is calm.",

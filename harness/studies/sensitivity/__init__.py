@@ -6,5 +6,6 @@ groups     many broken copies of a recorded trial as one history, judged in one 
 judging    what came of each trial by itself
 reasons    why some lies that nobody notices harm nobody
 study      which copies, in which order, and what was judged before
+kept       docs/sensitivity.jsonl, which the page is made from
 page       docs/sensitivity.md
 """

@@ -23,11 +23,12 @@ def page(entries: Iterable[Entry], command: str) -> str:
     lines = [
         "# Sensitivity: which lies would be noticed?",
         "",
-        f"Made by `{command}`{commits(entry for _, entry in told)}; not written by hand. Recorded "
-        "runs that were `valid` are broken, one column of one kind of event at a time, and judged "
-        "again: *once*, in one row; *always*, in all of one broker's rows from the middle on, as "
-        "by a bug. *Noticed*: `invalid`. *Doubted*: `unknown`, by the evidence's own "
-        "contradictions. What was neither passes as `valid`.",
+        f"Made by `{command}`{commits(entry for _, entry in told)} "
+        "([ledger](sensitivity.jsonl)); not written by hand. Recorded runs that were `valid` are "
+        "broken, one column of one kind of event at a time, and judged again: *once*, in one row; "
+        "*always*, in all of one broker's rows from the middle on, as by a bug. *Noticed*: "
+        "`invalid`. *Doubted*: `unknown`, by the evidence's own contradictions. What was neither "
+        "passes as `valid`.",
         "",
         f"Of {len(runs)} runs: {', '.join(runs)}.",
         "",

@@ -24,14 +24,14 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
         *("log_folder.batches", "log_folder.index_entries", "log_folder.segments"),
         *("log_folder.snapshots", "log_folder.start_offset", "log_folder.kept.bytes"),
         *("log_folder.kept.base_offset", "log_folder.epochs.first_offset"),
-        *("log_folder.epochs.last_offset", "log_folder.kept"),
+        *("log_folder.epochs.last_offset", "log_folder.kept", "log_folder.end_offset"),
     ),
     "a broker's trace beside what others tell of the same: it only explains": (
         *("truncation.from_offset", "truncation.to_offset", "truncation.leader_epoch"),
         *("truncation.partition", "truncation.(row): never told"),
         *("leadership.(row): never told", "exception.(row): never told"),
         *("exception.error", "exception.logger", "exception.place", "exception.says"),
-        *("isr_change.topic", "control_send.partition_epochs"),
+        *("isr_change.topic", "control_send.partition_epochs", "metadata_update.topic: empty"),
     ),
     "by ZooKeeper's clock, where its order (zxid) says what was first": (
         *("zk_write.commit_ms", "topic_deletion.commit_ms"),
@@ -55,9 +55,11 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "no client writes this down: it refuses and has no error, or has one and does not": (
         *("admin_request.error: another's", "admin_request.type: another's"),
+        "group_step.type: another's",
     ),
     "lawful of an epoch in which nothing was kept": (
-        "listed_offset[beginning].leader_epoch: one less",
+        *("listed_offset[beginning].leader_epoch: one less",),
+        "listed_offset[beginning].leader_epoch: none",
     ),
     "that it failed, and not why: judged where it was asked often enough once all was calm": (
         *("admin_request[DELETE_RECORDS].error", "admin_request.error: none"),
@@ -66,7 +68,28 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "that the controller is asked: lawful of who hands it on": (
         "admin_request[INCREMENTAL_ALTER_CONFIGS].error: one more",
     ),
-    "opaque to clients, who only give it back": ("group_step[enter].generation: far",),
+    "opaque to clients, who only give it back": (
+        *("group_step[enter].generation: far", "group_step[enter].generation: one less"),
+    ),
+    "what was asked, in steps that commit": (
+        *("group_step[raise].offset", "group_step[keep].offset", "group_step[commit].offset"),
+    ),
+    "one number of one answer, which the harness writes twice": (
+        "coordinator.endpoint: another's",
+    ),
+    "that there is an answer: what could be told of a stable group is counted by it": (
+        "group_step[describe].untold: null",
+    ),
+    "what the next record makes of it: false for a moment at most": (
+        *("listed_offset[end].offset: one more, once", "read_at.high_watermark: one more, once"),
+    ),
+    "who is none of its members is out of the group either way": (
+        "group_step[leave].(answer): granted",
+    ),
+    "one refusal for another, after which its client asks again": (
+        *("listed_offset[beginning].error: one more", "listed_offset[time].error"),
+        *("epoch_end.error: one more", "epoch_end.error: one less"),
+    ),
     "what then comes with it is compared (`otherwise`)": ("group_step[sync].(answer): granted",),
     "only that there was an answer: the groups' names are what is judged": (
         "described[ListGroups].told: null",

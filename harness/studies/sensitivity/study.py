@@ -2,13 +2,14 @@
 
 Mutation testing of the evidence: recorded runs that were valid are broken, column by column and way
 by way (`breaking`), and judged again in groups (`groups`). What nobody notices is a lie with which
-a run passes as valid. A ledger in the store keeps what was judged; the same command goes on.
+a run passes as valid. A ledger in the store, and one beside the page (`kept`), keep what was
+judged; the same command goes on.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from checkers.history import HistoryError
 from checkers.history.schema import KINDS
 from checkers.judging.verdict import Verdict
 from harness.studies.ledger import Budget, Entry, Ledger, Play, origin
+from harness.studies.sensitivity import kept
 from harness.studies.sensitivity.breaking import ROW, WIDTHS, Breakage, Tables, breakages, broken
 from harness.studies.sensitivity.columns import is_left_out
 from harness.studies.sensitivity.groups import Source, judged
@@ -32,7 +34,7 @@ _SCRATCH: Final = "sensitivity"
 class Study:
     """``limit``: at most so many breakages of a run, drawn by ``seed``, None: all; ``at_once``: so
     many are judged in one go; ``again``: what was not noticed before is asked once more; ``only``:
-    kinds, none: all."""
+    kinds, none: all; ``kept``: the ledger beside the page."""
 
     runs: Sequence[Path]
     store: Path
@@ -42,6 +44,7 @@ class Study:
     widths: Sequence[str] = WIDTHS
     only: Sequence[str] = ()
     again: bool = False
+    kept: Path | None = None
 
     def ledger(self) -> Ledger:
         return Ledger(self.store / LEDGER)
@@ -49,10 +52,10 @@ class Study:
     def go(self, budget: Budget, tell: Callable[[Entry], None] = lambda entry: None) -> bool:
         """Judge what was not judged before; False when the budget was spent before the end. Raises
         `HistoryError` where a run cannot be read, or is not valid as it is."""
-        ledger = self.ledger()
+        ledger, before = self.ledger(), {entry.play: entry for entry in self.every()}
         for run in self.runs:
             source = Source.load(run)
-            wanted = self._wanted(source, ledger)
+            wanted = self._wanted(source, before)
             while group := dict(islice(wanted, self.at_once)):
                 if budget.is_spent:
                     return False
@@ -61,14 +64,20 @@ class Study:
                     tell(entry)
         return True
 
+    def every(self) -> list[Entry]:
+        """What was judged, of whatever run, and would be judged today."""
+        judged = kept.newest(kept.read(self.kept) if self.kept else (), self.ledger())
+        asked = ((Breakage.of(entry.play.bug), entry) for entry in judged)
+        return [entry for one, entry in asked if not is_left_out(one.kind, one.column)]
+
     def told(self) -> list[Entry]:
-        """Of the ledger, what was asked of these runs, kinds and widths."""
+        """Of that, what was asked of these runs, kinds and widths."""
         plays = {
             play_of(source, one)
             for source in map(Source.load, self.runs)
             for one in self._drawn(source)
         }
-        return [entry for entry in self.ledger() if entry.play in plays]
+        return [entry for entry in self.every() if entry.play in plays]
 
     def _drawn(self, source: Source) -> list[Breakage]:
         tables = {k: of for k, of in source.tables.items() if not self.only or k in self.only}
@@ -76,10 +85,12 @@ class Study:
         random.Random(f"sensitivity:{self.seed}").shuffle(drawn)
         return drawn[: self.limit]
 
-    def _wanted(self, source: Source, ledger: Ledger) -> Iterator[tuple[Breakage, Tables]]:
+    def _wanted(
+        self, source: Source, before: Mapping[Play, Entry]
+    ) -> Iterator[tuple[Breakage, Tables]]:
         for one in self._drawn(source):
-            before = ledger.get(play_of(source, one))
-            if before is None or (self.again and before.verdict == Verdict.VALID):
+            known = before.get(play_of(source, one))
+            if known is None or (self.again and known.verdict == Verdict.VALID):
                 copy = broken(source.tables, one, self.seed)
                 if copy is not None:
                     yield one, copy

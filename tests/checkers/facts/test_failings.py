@@ -47,8 +47,8 @@ EDITS: dict[str, tuple[Callable[[Story], None], bool | None]] = {
 
 def test_whom_brokers_failed(spark: Any) -> None:
     def said(rows: dict[str, list[dict[str, Any]]]) -> Iterator[tuple[tuple[str, int], str]]:
-        for trial, says, broken in failed_clients(History.of(spark, rows)):
-            yield trial, f"{says}, {broken}"
+        for one in failed_clients(History.of(spark, rows)):
+            yield one.trial, f"{one.says}, {one.broken}"
 
     told = said_of_each({name: edit for name, (edit, _) in EDITS.items()}, Story, said)
     wanted = {name: str(broken) for name, (_, broken) in EDITS.items() if broken is not None}

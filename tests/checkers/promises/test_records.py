@@ -173,7 +173,6 @@ def test_it_failed_although_its_leader_led_on(story: Any, next_ms: int | None, b
         (2, "", 1),
         (29, "", 1),
         (29, "authorizer", 0),
-        (-1, "", 0),  # see `checkers.facts.failings`
         (6, "", 0),
         (19, "", 0),
         (19, "acks=1", 1),
@@ -183,7 +182,7 @@ def test_it_failed_although_its_leader_led_on(story: Any, next_ms: int | None, b
 @judging(check)
 def test_refused_for_nothing(story: Any, error: int, how: str, broken: int) -> Asks:
     story.produce(500, 7, 0)
-    came_of = "info" if error in (-1, 6, 20) else "fail"
+    came_of = "info" if error in (6, 20) else "fail"
     acks = 1 if how == "acks=1" else -1
     story.produce(510, 8, None, acks, type=came_of, error=error)
     story.final_log({0: 7})
@@ -203,6 +202,9 @@ def test_refused_for_nothing(story: Any, error: int, how: str, broken: int) -> A
         ("epoch_end", 6, "", 0),
         ("listed_offset", 35, "", 0),
         ("committed", 16, "", 0),
+        ("read_at", 19, "", 1),  # of whoever writes
+        ("metadata", 6, "", 1),
+        ("fetch", -139, "", 0),  # its library's own
     ],
 )
 @judging(check)

@@ -312,6 +312,31 @@ def test_a_controller_that_nobody_elected(calm: Any) -> Asks:
     assert (yield calm).counts == {"controller-never-elected": 1}
 
 
+@pytest.mark.parametrize(
+    ("controller_id", "source", "started", "broken"),
+    [
+        (4, "controller", True, True),
+        (3, "controller", True, False),  # any of them hands on what it is asked for
+        (-1, "controller", True, False),
+        (4, "controller", False, False),
+        (4, "shown", True, False),
+    ],
+)
+@judging(check)
+def test_a_controller_that_never_was(
+    story: Any, controller_id: int, source: str, started: bool, broken: bool
+) -> Asks:
+    for node in (1, 2, 3) if started else ():
+        story.add("node_event", 0, node=node, event="start")
+    story.commit(10, 1, 0, source=source)
+    for t in (100, 200):
+        says(story, t, 2, 0, controller_id=controller_id)
+    found = yield story
+    assert found.counts == ({"stranger-named": 1} if broken else {})
+    if broken:
+        assert found.findings[0].says == "node 2 named node 4 as controller, which never was"
+
+
 @judging(check, calm=calmed)
 def test_one_of_whose_election_only_zookeeper_tells(calm: Any) -> Asks:
     """It was stopped before it could say so."""

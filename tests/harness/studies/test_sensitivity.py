@@ -18,7 +18,7 @@ from checkers.history.made.plants import parse
 from checkers.history.parts import read_table
 from checkers.history.schema import KINDS, PARTITION_COLUMNS, arrow_schema
 from harness.studies.ledger import Budget, Entry, Play
-from harness.studies.sensitivity import groups, study
+from harness.studies.sensitivity import groups, kept, study
 from harness.studies.sensitivity.breaking import (
     ALWAYS,
     ANSWER,
@@ -186,13 +186,17 @@ def test_what_nobody_says_is_left_out_with_its_reason() -> None:
     assert why_left_out("produce", "acks") == why_left_out("probe", "api")
 
 
+def _as_keys(way: str) -> tuple[str, ...]:
+    return (way, *(f"{way}, {width}" for width in (ALWAYS, ONCE)))
+
+
 def test_reasons_are_of_what_can_be_broken() -> None:
     known = {
         key
         for kind in KINDS
         for column, way in ways(kind)
         if not why_left_out(kind, column)
-        for key in (f"{kind}.{column}", f"{kind}.{column}: {way}")
+        for key in (f"{kind}.{column}", *(f"{kind}.{column}: {of}" for of in _as_keys(way)))
     }
     assert {re.sub(r"\[.*\]", "", key) for key in REASONS} <= known
 
@@ -207,6 +211,7 @@ def test_a_reason_of_a_column_is_one_of_all_its_sorts_and_ways() -> None:
 
 OFFSET = Breakage("produce", "offset", "one more", ALWAYS)
 TIME = Breakage("produce", "log_append_time_ms", "null", ONCE)
+ROWS = Breakage("listed_offset", ROW, "twice", ONCE, "end")
 
 
 def made(folder: Path) -> Path:
@@ -285,6 +290,54 @@ def test_the_page_has_what_was_noticed_and_what_was_not() -> None:
     )
     assert "| `produce.offset` | 1/1: `acked-all-moved` | - |" in text
     assert "| `produce.log_append_time_ms` |  | null |" in text
+
+
+def test_what_was_judged_is_kept_beside_the_page(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    doubted = replace(entry(TIME, "unknown"), reasons=("log: /a/b/c is torn", "another"))
+    every = [entry(OFFSET, "invalid", "log: went-back"), doubted, entry(ROWS, "valid")]
+    every = [replace(one, extra={"commit": "c", "date": "2026-01-02"}) for one in every]
+    kept.write(path, every)
+    found = {one.play: one for one in kept.read(path)}
+    assert found[every[0].play] == every[0]
+    assert found[every[1].play] == replace(every[1], reasons=("log: c is torn",))
+    assert found[every[2].play].verdict == "valid"
+    written = path.read_bytes()
+    kept.write(path, reversed(list(kept.read(path))))
+    assert path.read_bytes() == written
+    assert page(kept.read(path), "x") == page(every, "x")
+
+
+def test_what_is_left_out_by_now_is_not_told_of(tmp_path: Path) -> None:
+    asked = study.Study(runs=(), store=tmp_path, kept=tmp_path / "s.jsonl")
+    kept.write(
+        tmp_path / "s.jsonl",
+        [entry(OFFSET, "invalid"), entry(Breakage("produce", "acks", "far", ONCE), "valid")],
+    )
+    assert [one.play.bug for one in asked.every()] == [str(OFFSET)]
+
+
+def test_of_one_play_the_newest_stays() -> None:
+    def on(day: str, verdict: str) -> Entry:
+        return replace(entry(TIME, verdict), extra={"date": day})
+
+    first, later = on("2026-01-01", "valid"), on("2026-01-02", "invalid")
+    assert kept.newest([later], [first]) == kept.newest([first], [later]) == [later]
+    again = on("2026-01-02", "unknown")
+    assert kept.newest([later], [again]) == [again]
+
+
+def test_what_is_kept_is_not_judged_again(tmp_path: Path) -> None:
+    asked = study.Study(
+        runs=[made(tmp_path / "run")], store=tmp_path / "a", only=["produce"], widths=[ONCE],
+        limit=2, kept=tmp_path / "s.jsonl",
+    )  # fmt: skip
+    assert asked.go(Budget(3600))
+    kept.write(tmp_path / "s.jsonl", asked.every())
+    assert replace(asked, store=tmp_path / "b").go(Budget(0))
+    assert [one.play for one in replace(asked, store=tmp_path / "b").told()] == [
+        one.play for one in asked.told()
+    ]
 
 
 def test_exit_codes() -> None:

@@ -1,13 +1,10 @@
-"""Positions that nobody committed (``committed-never``), and errors that no step is answered with;
-both ways."""
+"""Positions that nobody committed (``committed-never``): both ways."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from checkers.facts.whole_rows import _NAMES
 from checkers.judging.outcome import Outcome
-from checkers.promises.evidence.step_errors import STEPS, misanswered
 from checkers.promises.groups.invented_positions import RULE, invented_positions
 from tests.checkers.conftest import Story, judged_together
 
@@ -45,27 +42,3 @@ def test_positions_that_nobody_committed(spark: Any) -> None:
     found = judged_together(spark, check, {name: story for name, (story, _) in STORIES.items()})
     counts = {name: rules.get(RULE, 0) for name, (rules, _) in found.items()}
     assert counts == {name: n for name, (_, n) in STORIES.items()}
-
-
-def test_every_step_has_its_errors() -> None:
-    """One without would be asked for none."""
-    assert set(STEPS) == set(_NAMES["group_step"]["step"])
-
-
-def test_errors_that_no_step_is_answered_with(spark: Any) -> None:
-    story = Story()
-    for step, error in (
-        ("enter", 25),
-        ("enter", 22),
-        ("live", 27),
-        ("live", 69),
-        ("enter", 27),
-        ("own", 25),
-        ("delete", 69),
-    ):
-        story.add("group_step", 100, node=1, group="g", step=step, type="fail", error=error)
-    says = [why for _, why in misanswered(story.history(spark))]
-    found = sorted(why.partition("(")[2] for why in says)
-    assert [why.split(")")[0] + why.split("error")[1][:3] for why in found] == [
-        "enter 22", "enter 27", "live 69", "own 25",
-    ]  # fmt: skip

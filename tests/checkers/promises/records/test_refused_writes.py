@@ -1,13 +1,20 @@
-"""Errors that say to sound clients what is not so (``refused-for-nothing``): both ways."""
+"""Errors that say to sound clients what is not so (``refused-for-nothing``), or of a broker that it
+failed (``failed-for-nothing``): both ways."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from checkers.facts.answerable import STEPS
+from checkers.facts.whole_rows import _NAMES
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding
-from checkers.promises.records.refused_writes import judge_refused, refused_in_calm
+from checkers.promises.records.refused_writes import (
+    judge_failures,
+    judge_refused,
+    refused_in_calm,
+)
 from tests.checkers.conftest import Story, judged_together
 
 
@@ -38,6 +45,12 @@ def asked(kind: str, error: int) -> Story:
     return story
 
 
+def step(error: int, name: str = "see") -> Story:
+    story = refused(6)
+    story.add("group_step", 520, node=2, group="g", step=name, type="fail", error=error)
+    return story
+
+
 STORIES: dict[str, tuple[Story, int]] = {
     "a policy that there is none of": (refused(44), 1),
     "a quota that there is none of": (refused(89, "idempotent"), 1),
@@ -53,6 +66,15 @@ STORIES: dict[str, tuple[Story, int]] = {
     "a log that is damaged": (asked("read_at", 2), 1),
     "a policy, to who deletes records": (asked("records_deleted", 44), 1),
     "out of range": (asked("records_deleted", 1), 0),
+    "no group, to who writes": (refused(25, "idempotent"), 1),
+    "no leader, to a group": (step(6), 1),
+    "a generation, to who joins": (step(22, "enter"), 1),
+    "a rebalance, to who joins": (step(27, "enter"), 1),
+    "no group, to who lives in it": (step(69, "live"), 1),
+    "no member, to who asks": (step(25, "own"), 1),
+    "no member, to who joins": (step(25, "enter"), 0),
+    "a rebalance, to who lives in it": (step(27, "live"), 0),
+    "no group, to who deletes it": (step(69, "delete"), 0),
 }
 
 
@@ -60,6 +82,47 @@ def test_errors_that_say_what_is_not_so(spark: Any) -> None:
     found = judged_together(spark, check, {name: story for name, (story, _) in STORIES.items()})
     told = {name: rules.get("refused-for-nothing", 0) for name, (rules, _) in found.items()}
     assert told == {name: n for name, (_, n) in STORIES.items()}
+
+
+def test_every_step_has_its_errors() -> None:
+    """One without could be answered anything."""
+    assert set(STEPS) == set(_NAMES["group_step"]["step"])
+
+
+def check_failures(history: Any) -> Outcome:
+    outcome = Outcome()
+    for finding, n in judge_failures(history):
+        outcome.add(finding, n)
+    return outcome
+
+
+def failed(kind: str, error: int = -1, fault: str = "kill", at: int = 400) -> Story:
+    story = refused(6)
+    story.add("fault", at, fault=fault, id="d", nodes=(1,))
+    for t in (520, 530):
+        story.add(kind, t, node=1, type="info", error=error)
+    return story
+
+
+FAILURES: dict[str, tuple[Story, int]] = {
+    "who writes": (failed("produce"), 1),
+    "who reads": (failed("fetch"), 1),
+    "who asks": (failed("listed_offset"), 1),
+    "a group": (failed("group_step"), 1),
+    "an operator": (failed("admin_request"), 0),  # fails so as ZooKeeper is away
+    "with a broken disk": (failed("produce", fault="disk-full"), 0),
+    "before a disk was broken": (failed("produce", fault="disk-full", at=900), 1),
+    "a disk that failed": (failed("produce", 56), 0),
+    "who led no more": (failed("produce", 6), 0),
+}
+
+
+def test_whom_brokers_failed_for_nothing(spark: Any) -> None:
+    found = judged_together(
+        spark, check_failures, {name: story for name, (story, _) in FAILURES.items()}
+    )
+    told = {name: rules.get("failed-for-nothing", 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in FAILURES.items()}
 
 
 def check_in_calm(history: Any) -> Outcome:
