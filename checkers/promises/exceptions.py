@@ -9,7 +9,8 @@ exception it writes down as well (`exception`).
 Violation:
 - ``unexpected-exception``: one of the types that nothing outside a program brings about
   (`OF_MISTAKES`): a name that is not there, a value of another type, a collection that was changed
-  while it was read.
+  while it was read. And a wrong value, where a controller meets it in an event: that reads nothing
+  but ZooKeeper, whose errors have types of their own.
 
 Lawful, and looks similar: whatever a fault brings about. ZooKeeper is gone, a connection is cut, a
 disk is full, a frame is damaged: such exceptions have types of their own (OSError and those of
@@ -37,6 +38,8 @@ OF_MISTAKES: Final = frozenset(
         *("UnboundLocalError", "ZeroDivisionError"),
     )
 )
+IN_EVENTS: Final = ("kafka.controller.KafkaController", "builtins.ValueError")
+"""Who tells of what an event came to, and what is none but a mistake there."""
 _RULE: Final = "unexpected-exception"
 Row = Mapping[str, Any]
 
@@ -51,7 +54,7 @@ def check(history: History) -> Outcome:
     for arm, trial, *_ in boots:
         outcome.saw(arm, trial, BOOTS)
     for row in history.rows("exception"):
-        if row["error"] in OF_MISTAKES:
+        if row["error"] in OF_MISTAKES or (row["logger"], row["error"]) == IN_EVENTS:
             outcome.add(_finding(row))
     return outcome
 
@@ -72,7 +75,8 @@ PROMISE: Final = Promise(
     evidence={BOOTS: "whether they met any exception or not"},
     blind=(
         "systems that write down no exceptions, Apache Kafka among them",
-        "ValueError, which a closed file and nonsense from outside bring about as well",
+        "ValueError, which a closed file and nonsense from outside bring about as well, but for a "
+        "controller's events",
         "what is caught and logged without the exception, or not at all",
     ),
     check=check,

@@ -72,6 +72,8 @@ class GroupConsumer:
         self._following: dict[tuple[str, int], tuple[int, int]] = {}
         """What is to be committed next: positions, and the leader epochs of the records before
         them (KIP-320), by partition."""
+        self._keeps_epochs = False
+        """Whether any coordinator told of a leader epoch with a position: then all keep them."""
         self._held: dict[tuple[str, int], None] = {}
         self._committed_t = 0.0
 
@@ -237,6 +239,7 @@ class GroupConsumer:
                 failure=error.args[0].name(),
             )
             return
+        self._keeps_epochs |= any(epoch_of(one) >= 0 for one in answers)
         for one in answers:
             recorder.complete(
                 "committed",
@@ -248,7 +251,7 @@ class GroupConsumer:
                 topic=one.topic,
                 partition=one.partition,
                 offset=max(one.offset, -1),
-                whole=one.offset < 0 or comes_back_whole(one),
+                whole=one.offset < 0 or comes_back_whole(one, self._keeps_epochs),
                 failure=None if one.error is None else one.error.name(),
             )
 
@@ -263,12 +266,17 @@ def note(offset: int, leader_epoch: int) -> str:
     return f"{offset} after {leader_epoch}"
 
 
-def comes_back_whole(kept: Any) -> bool:
+def comes_back_whole(kept: Any, keeps_epochs: bool) -> bool:
     """Whether a position comes back with what was committed with it; a release that keeps no leader
-    epochs tells of none."""
-    if kept.leader_epoch is None or kept.leader_epoch < 0:
+    epochs (before 2.1) tells of none, ever."""
+    epoch = epoch_of(kept)
+    if epoch < 0 and not keeps_epochs:
         return str(kept.metadata).startswith(f"{kept.offset} after ")
-    return bool(kept.metadata == note(kept.offset, kept.leader_epoch))
+    return bool(kept.metadata == note(kept.offset, epoch))
+
+
+def epoch_of(kept: Any) -> int:
+    return -1 if kept.leader_epoch is None else int(kept.leader_epoch)
 
 
 _INDEFINITE: Final = frozenset({7, 13, 16, 41})

@@ -400,6 +400,7 @@ PROMISE: Final = Promise(
         "replicas that are told to be offline, and are not",
         "acks=all that is held up for less than 2.5 s",
         "who is named as live for less than 3 s after it is gone",
+        "replicas not told to be offline for less than 2 s after their broker is named no more",
         "acks=all whose answers are lost, to producers that do not say how long they wait, or are "
         "all late together",
         "followers that go on fetching, and lag all the while",

@@ -3,7 +3,10 @@
 
 Who is gone is no live broker (``dead-named``), and an offline replica of each partition that it is
 a replica of (``dead-not-offline``: MetadataCache's offline replicas, which is what an operator's
-tools show). `TOLD_NS` after a registration is gone every broker has been told of both.
+tools show). `TOLD_NS` after a registration is gone every broker has been told of both. Who names it
+as live no more has been told, and hears of all its replicas in the same event of the controller
+(ReplicaStateMachine's OfflineReplica, of those in sync and of those that were not): `SAME_NS` later
+it has to say so. Most absences are shorter than `TOLD_NS`.
 
 Lawful, and looks similar: a broker that is itself not registered, or has not been for long, is told
 nothing, and names itself and whoever was there when its session ended (a zombie that woke up takes
@@ -31,8 +34,11 @@ if TYPE_CHECKING:
 TOLD_NS: Final = 5_000_000_000
 """So long after a registration is gone every broker has been told; 3.8 s were seen, of a controller
 on a busy machine."""
+SAME_NS: Final = 2_000_000_000
+"""Between the first and the last request of that event Kafka 2.4 took 1.0 s, on a busy machine."""
 NAMED: Final = "answers that could have named who was gone"
 OFFLINE: Final = "answers about partitions with a replica that was gone"
+VALUES: Final = {"gone": "int", "gone_t": "bigint", "troubled": "array<bigint>"}
 Trial = tuple[str, int]
 Absences = Mapping[Trial, list[tuple[int, int, int]]]
 """By trial: broker, from, to (ns) in which it was gone and its controller could say so."""
@@ -48,13 +54,13 @@ def still_named(
     spans = list(_spans(absences, besides))
     if not spans:
         return
-    absent = Timeline(spans, ("arm", "trial"), {"gone": "int", "troubled": "array<bigint>"})
+    absent = Timeline(spans, ("arm", "trial"), VALUES)
     told = ["arm", "trial", "node", "topic", "partition", "invoke_t", "t"]
     answers = _untold(history).at(history, history.frame("metadata"), F.col("t"))
     answers = answers.where(f"{FROM} is null").drop(FROM, TO)
     live = answers.where("brokers is not null").select(*told, "brokers")
     named = F.array_contains("brokers", F.col("gone"))
-    for row in _asked(history, absent, live, named):
+    for row in _asked(history, _later(absent, TOLD_NS), live, named):
         _count(outcome, row, NAMED)
         if row["wrong"] and not row["excused"]:
             yield _as_live(row)
@@ -69,7 +75,7 @@ def still_named(
         known = known.join(table, ["arm", "trial", "topic"], "left_anti")
     of_it = F.array_contains("replicas", F.col("gone"))
     online = ~F.array_contains("offline", F.col("gone"))
-    for row in _asked(history, absent, known, online, of_it):
+    for row in _asked(history, _heard(history, absent, answers, named), known, online, of_it):
         _count(outcome, row, OFFLINE)
         if row["wrong"] and not row["excused"]:
             yield _as_online(row)
@@ -93,15 +99,42 @@ def _untold(history: History) -> Timeline:
 
 
 def _spans(absences: Absences, besides: Disturbances) -> Iterator[dict[str, Any]]:
-    """When who is gone must not be named any more, and by whom that is not to be judged."""
+    """When somebody was gone, and whose answers are not to be judged by that."""
     for (arm, trial), of in absences.items():
         troubled = _Troubled(besides((arm, trial)))
         for gone, gone_t, to_t in of:
-            from_t = gone_t + TOLD_NS
-            if from_t < to_t:
-                nodes = sorted(troubled.during(from_t, to_t))
-                span = {FROM: from_t, TO: to_t, "gone": gone, "troubled": nodes}
+            if gone_t < to_t:
+                nodes = sorted(troubled.during(gone_t, to_t))
+                span = {FROM: gone_t, TO: to_t, "gone": gone, "gone_t": gone_t, "troubled": nodes}
                 yield {"arm": arm, "trial": trial, **span}
+
+
+def _later(absent: Timeline, told_ns: int) -> Timeline:
+    """The same spans, from when all have been told."""
+    rows = [{**row, FROM: row[FROM] + told_ns} for row in absent.rows]
+    return Timeline([row for row in rows if row[FROM] < row[TO]], absent.keys, VALUES)
+
+
+def _heard(history: History, absent: Timeline, answers: DataFrame, named: Column) -> Timeline:
+    """The same spans by who answers, from when it has heard of them: `TOLD_NS` after a registration
+    was gone, or `SAME_NS` after it ceased to name as live who is gone, whichever is sooner."""
+    inside = absent.during(history, answers, F.col("invoke_t"), F.col("t"))
+    inside = inside.where(f"invoke_t > {FROM} and t < {TO}").withColumn("named", named)
+    ceased = inside.groupBy("arm", "trial", "node", "gone", "gone_t").agg(
+        F.min(F.when(~F.col("named"), F.col("t"))).alias("first_without"),
+        F.max(F.when(F.col("named"), F.col("t"))).alias("last_with"),
+    )
+    rows = []
+    spans = {(row["arm"], row["trial"], row["gone"], row["gone_t"]): row for row in absent.rows}
+    for row in ceased.toArrow().to_pylist():
+        span = spans[row["arm"], row["trial"], row["gone"], row["gone_t"]]
+        from_t = span["gone_t"] + TOLD_NS
+        if row["first_without"] is not None:
+            heard_t = max(row["first_without"], row["last_with"] or 0)
+            from_t = min(from_t, heard_t + SAME_NS)
+        if from_t < span[TO]:
+            rows.append({**span, "node": row["node"], FROM: from_t})
+    return Timeline(rows, (*absent.keys, "node"), VALUES)
 
 
 def _asked(
@@ -118,7 +151,7 @@ def _asked(
     if of_it is not None:
         inside = inside.where(of_it)
     inside = inside.withColumn("excused", F.expr("array_contains(troubled, bigint(node))"))
-    found = inside.groupBy("arm", "trial", "node", "gone", "from_t", "excused").agg(
+    found = inside.groupBy("arm", "trial", "node", "gone", "gone_t", "from_t", "excused").agg(
         F.count("*").alias("asked"),
         F.sum(wrong.cast("long")).alias("wrong"),
         F.min(F.when(wrong, F.struct("t", "topic", "partition"))).alias("first"),
@@ -136,7 +169,7 @@ def _count(outcome: Outcome, row: Mapping[str, Any], what: str) -> None:
 
 
 def _late_s(row: Mapping[str, Any]) -> float:
-    return float(row["first"]["t"] - row["from_t"] + TOLD_NS) / 1e9
+    return float(row["first"]["t"] - row["gone_t"]) / 1e9
 
 
 def _as_live(row: Mapping[str, Any]) -> Finding:

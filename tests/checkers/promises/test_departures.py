@@ -387,11 +387,21 @@ def test_replicas_of_who_is_gone_are_told_to_be_offline(spark: Any) -> None:
         story.add("topic_deletion", 900, topic="t", step="requested")
         return story
 
+    def heard(t: float, named_t: float = 2500) -> Zoo:
+        """At 2600 ms it names the gone one no more; and may do so again."""
+        story = told(t)
+        story.add("metadata", 2600, node=2, leader=2, leader_epoch=1, brokers=[2, 3])
+        story.add("metadata", named_t, node=2, leader=2, leader_epoch=1, brokers=[1, 2, 3])
+        return story
+
     stories = {
+        "long after it was named no more": heard(5000),
         "none for long": told(7500),
         "another": told(7500, 3),
         "with a fault at who is gone": with_a_fault(told(7500), 1),
         "it is": told(7500, 1),
+        "soon after it was named no more": heard(4400),
+        "named again meanwhile": heard(5000, named_t=3500),
         "not yet told": told(5500),
         "asked before": told(7300, invoke_t=7100),
         "back again": told(10_500),
@@ -402,5 +412,6 @@ def test_replicas_of_who_is_gone_are_told_to_be_offline(spark: Any) -> None:
         "a fault at the controller": with_a_fault(told(7500), 3),
     }
     found = judged_together(spark, check, stories)
-    assert [name for name, (rules, _) in found.items() if rules] == list(stories)[:3]
+    assert [name for name, (rules, _) in found.items() if rules] == list(stories)[:4]
+    assert found["long after it was named no more"][0] == {"dead-not-offline": 1}
     assert found["none for long"][0] == {"dead-not-offline": 1}

@@ -18,9 +18,9 @@ def boots(story: Story) -> Story:
     return story
 
 
-def met(story: Story, error: str) -> Story:
+def met(story: Story, error: str, logger: str = "l") -> Story:
     at = {"process": "node-1", "node": 1, "boot": 2, "place": "config_changes.py:118 _process"}
-    story.add("exception", 5_000, error=error, says="no attribute '_now_ms'", logger="l", **at)
+    story.add("exception", 5_000, error=error, says="no attribute '_now_ms'", logger=logger, **at)
     return story
 
 
@@ -45,6 +45,22 @@ def test_what_faults_bring_about(story: Any, error: str) -> Asks:
     outcome = yield met(boots(story), error)
     assert not outcome.counts
     assert outcome.evidence[story.arm, 0, BOOTS] == 2
+
+
+@pytest.mark.parametrize(
+    ("logger", "error", "is_mistake"),
+    [
+        ("kafka.controller.KafkaController", "builtins.ValueError", True),
+        ("kafka.controller.KafkaController", "nodes.coordination.errors.ControllerMoved", False),
+        ("kafka.controller.RequestSendThread", "builtins.ValueError", False),
+    ],
+)
+@judging(check)
+def test_what_a_controllers_event_ends_with(
+    story: Any, logger: str, error: str, is_mistake: bool
+) -> Asks:
+    outcome = yield met(boots(story), error, logger)
+    assert bool(outcome.counts) is is_mistake
 
 
 @judging(check)

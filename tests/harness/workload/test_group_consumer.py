@@ -113,21 +113,23 @@ def test_a_position_of_before_is_not_committed_for_who_has_it_now() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "metadata", "leader_epoch", "whole"),
+    ("offset", "metadata", "leader_epoch", "keeps_epochs", "whole"),
     [
-        (7, "7 after 3", 3, True),
-        (7, "7 after 3", None, True),  # of a release that keeps no leader epochs
-        (7, "7 after 3", 2, False),
-        (6, "7 after 3", 3, False),
-        (7, "", 3, False),
-        (7, None, None, False),
+        (7, "7 after 3", 3, True, True),
+        (7, "7 after 3", None, False, True),  # of a release that keeps no leader epochs
+        (7, "7 after 3", None, True, False),
+        (7, "7 after -1", None, True, True),
+        (7, "7 after 3", 2, True, False),
+        (6, "7 after 3", 3, True, False),
+        (7, "", 3, True, False),
+        (7, None, None, False, False),
     ],
 )
 def test_a_position_comes_back_with_what_was_committed_with_it(
-    offset: int, metadata: str | None, leader_epoch: int | None, whole: bool
+    offset: int, metadata: str | None, leader_epoch: int | None, keeps_epochs: bool, whole: bool
 ) -> None:
     kept = SimpleNamespace(offset=offset, metadata=metadata, leader_epoch=leader_epoch)
-    assert comes_back_whole(kept) is whole
+    assert comes_back_whole(kept, keeps_epochs) is whole
 
 
 def test_where_two_coordinate_a_group_a_member_is_who_let_it_in_says_it_is() -> None:
