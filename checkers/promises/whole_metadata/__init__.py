@@ -14,6 +14,7 @@ an answer. At any time, for nothing lawful brings it about:
   without, brokers name any broker). None (-1) is lawful: so begins each life;
 - ``controller-forgotten``: none, after one was named in the same life;
 - ``controller-of-the-past``: one that was replaced before the broker began (`past_controllers`);
+- ``live-broker-forgotten``: one less who lives than before (`forgotten_brokers`);
 
 Once all is calm (`checkers.facts.calm`: what is judged was asked for later than a broker may take
 after healing, after its own return, and after the commit):
@@ -49,9 +50,12 @@ from checkers.facts.office import Election, elections, in_zookeeper
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.whole_metadata.forgotten_brokers import RULE as FORGOTTEN
+from checkers.promises.whole_metadata.forgotten_brokers import forgotten_brokers
 from checkers.promises.whole_metadata.named_brokers import (
     ADDRESSES,
     LISTS,
+    lied,
     named_addresses,
     named_brokers,
     named_offline,
@@ -89,6 +93,7 @@ def check(history: History) -> Outcome:
             *named_brokers(history, outcome),
             *named_offline(history, outcome),
             *named_addresses(history, outcome),
+            *forgotten_brokers(history, judge.forged),
         ):
             outcome.add(finding)
     return outcome
@@ -116,6 +121,13 @@ class _Judge:
         if deaf:
             self._outcome.excuse(*one.topic[:2], rule, "forged", of=_ANSWERS, n=one.n)
         return deaf
+
+    def forged(self, broker: Node, asked_t: int) -> bool:
+        """Whether a broker's list of brokers may be a forger's."""
+        may = broker in lied(self._history) or self._debts.deaf(broker, asked_t)
+        if may:
+            self._outcome.excuse(*broker[:2], FORGOTTEN, "forged", of=LISTS)
+        return may
 
     # -- what exists ----------------------------------------------------------------------------
 
@@ -470,6 +482,7 @@ PROMISE: Final = Promise(
         "stranger-named": "A broker names as live, or as controller, only what was a broker.",
         "named-elsewhere": "A broker sends clients to where brokers answer them.",
         "live-broker-unnamed": "Every live broker names all live brokers, once all is calm.",
+        FORGOTTEN: "A broker goes on naming who goes on living.",
         "live-broker-offline": "No replica on who lives is called offline, once all is calm.",
         "controller-went-back": "A broker that heard a controller names none of the past.",
         "controller-forgotten": "A broker that heard a controller goes on naming one.",

@@ -44,7 +44,7 @@ def named_brokers(history: History, outcome: Outcome) -> Iterator[Finding]:
         trial = (row["arm"], row["trial"])
         ends[trial] = max(ends.get(trial, 0), row["end_t"])
     debts, known = Debts(history, ends), brokers(history)
-    lied = _lied(history)
+    liars = lied(history)
     listing = {(row["arm"], row["trial"]) for row in sets if row["brokers"] is not None}
     for row in sets:
         trial = (row["arm"], row["trial"])
@@ -59,7 +59,7 @@ def named_brokers(history: History, outcome: Outcome) -> Iterator[Finding]:
         if odd is None:
             continue
         rule, says = odd
-        if broker in lied or debts.deaf(broker, row["last_invoke_t"]):
+        if broker in liars or debts.deaf(broker, row["last_invoke_t"]):
             outcome.excuse(*trial, rule, "forged", of=LISTS, n=row["n"])
             continue
         answer = {"node": row["node"], "t": row["last_t"]}
@@ -75,7 +75,7 @@ def named_brokers(history: History, outcome: Outcome) -> Iterator[Finding]:
         )
 
 
-def _lied(history: History) -> set[tuple[str, int, int]]:
+def lied(history: History) -> set[tuple[str, int, int]]:
     """Whom a forger made believe something of its metadata."""
     return {
         (row["arm"], row["trial"], row["node"])
@@ -114,14 +114,14 @@ def named_offline(history: History, outcome: Outcome) -> Iterator[Finding]:
     )
     found = last.orderBy(*by, "other").toArrow().to_pylist()
     debts = Debts(history, {(row["arm"], row["trial"]): row["t"] for row in ends})
-    lied = _lied(history)
+    liars = lied(history)
     for row in found:
         trial, one = (row["arm"], row["trial"]), row["last"]
         broker, standing = (*trial, row["node"]), debts.standing((*trial, row["other"]))
         owed_t = debts.owed_from(broker, standing.since_t) if standing.up else None
         if owed_t is None or one["invoke_t"] <= owed_t:
             continue
-        if broker in lied or debts.deaf(broker, one["invoke_t"]):
+        if broker in liars or debts.deaf(broker, one["invoke_t"]):
             outcome.excuse(*trial, "live-broker-offline", "forged", of=LISTS)
             continue
         at = {"topic": one["topic"], "partition": one["partition"]}
@@ -175,7 +175,7 @@ def named_addresses(history: History, outcome: Outcome) -> Iterator[Finding]:
     at: dict[tuple[str, int, str], set[str]] = {}
     for row in _addresses(history, "metadata", "asked_at"):
         at.setdefault((row["arm"], row["trial"], str(row["node"])), set()).add(row["address"])
-    lied = _lied(history)
+    liars = lied(history)
     for row in _named(history):
         arm, trial, node = row["arm"], row["trial"], row["node"]
         if arm in strange:
@@ -188,7 +188,7 @@ def named_addresses(history: History, outcome: Outcome) -> Iterator[Finding]:
         outcome.saw(arm, trial, ADDRESSES, row["n"])
         if address in true:
             continue
-        if (arm, trial, node) in lied:
+        if (arm, trial, node) in liars:
             outcome.excuse(arm, trial, "named-elsewhere", "forged", of=ADDRESSES, n=row["n"])
             continue
         yield Finding(

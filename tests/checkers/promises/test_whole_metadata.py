@@ -136,6 +136,77 @@ def test_which_brokers_are_named(calm: Any, how: str, rules: dict[str, int], unk
     assert [e.excuse for e in found.excuses()] == ["forged"] * ("forged" in how)
 
 
+FORGOTTEN: dict[str, tuple[list[tuple[int, list[int]]], list[tuple[int, str]], int]] = {
+    # what node 2 named when, when node 3 was registered or not, how often it is accused
+    "who lives is named on": ([(500, [1, 2, 3]), (600, [1, 2, 3])], [], 0),
+    "no more": ([(500, [1, 2, 3]), (600, [1, 2])], [], 1),
+    "no more, and then again, twice": (
+        [(500, [1, 2, 3]), (600, [1, 2]), (700, [1, 2, 3]), (800, [1, 2])],
+        [],
+        1,
+    ),
+    "nobody any more": ([(500, [1, 2, 3]), (600, [])], [], 3),
+    "named late": ([(500, [1, 2]), (600, [1, 2, 3])], [], 0),
+    "before it is gone": ([(500, [1, 2, 3]), (600, [1, 2])], [(610, "unregistered")], 1),
+    "once it is gone": ([(500, [1, 2, 3]), (600, [1, 2])], [(590, "unregistered")], 0),
+    "who is back already, of which nobody told it yet": (
+        [(500, [1, 2, 3]), (600, [1, 2])],
+        [(400, "unregistered"), (450, "registered")],
+        0,
+    ),
+    "who is back, as it knew": (
+        [(410, [1, 2, 3]), (420, [1, 2]), (500, [1, 2, 3]), (600, [1, 2])],
+        [(400, "unregistered"), (450, "registered")],
+        1,
+    ),
+    "who is back, and was named sooner than that": (
+        [(410, [1, 2]), (425, [1, 2, 3]), (600, [1, 2])],
+        [(400, "unregistered"), (430, "registered")],
+        0,
+    ),
+    "who is back, and was once named late": (
+        [(300, [1, 2]), (350, [1, 2, 3]), (460, [1, 2, 3]), (600, [1, 2])],
+        [(400, "unregistered"), (450, "registered")],
+        0,
+    ),
+    "who is back, of which it was told in between alone": (
+        [(410, [1, 2, 3]), (440, [1, 2, 3]), (600, [1, 2])],
+        [(400, "unregistered"), (430, "registered")],
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", [*FORGOTTEN, "no more, forged", "no more, another life",
+                                 "no more, at once with it", "no more, to another reader",
+                                 "no more, without ZooKeeper"])  # fmt: skip
+@judging(check, calm=calmed)
+def test_who_is_named_is_named_as_long_as_it_is_registered(calm: Any, how: str) -> Asks:
+    named, steps, broken = FORGOTTEN[how.partition(",")[0] if how not in FORGOTTEN else how]
+    for row in calm.rows["leadership"]:
+        row["source"] = "quorum" if "without" in how else "zk"
+    for node in (1, 2, 3):
+        calm.add("node_event", 2, node=node, event="registered")
+    for t, event in steps:
+        calm.add("node_event", t, node=3, event=event)
+    for number, (t, brokers) in enumerate(named):
+        more = {"invoke_t": 499.5} if "at once" in how and number else {}
+        says(calm, t, 2, 0, 1, brokers=brokers, **more)
+        if "another reader" in how and number:
+            for row in calm.rows["metadata"][-2:]:
+                row["process"] = "another"
+    if "another life" in how:
+        for event in ("kill", "start"):
+            calm.add("node_event", 550, node=2, event=event)
+    if "forged" in how:
+        calm.add("forged", 550, node=2, api="UPDATE_METADATA", lie="dead_broker", error=0)
+    found = yield calm
+    rule = "live-broker-forgotten"
+    assert found.counts.get(rule, 0) == (broken if how in FORGOTTEN else 0)
+    forged = [e.excuse for e in found.excuses() if e.rule == rule]
+    assert forged == ["forged"] * ("forged" in how)
+
+
 @pytest.mark.parametrize("endpoint", ["3@h:93", "3@h:83", "h:83", "?@h:83"])
 @judging(check, calm=calmed)
 def test_members_are_sent_to_where_their_coordinator_answers(calm: Any, endpoint: str) -> Asks:
