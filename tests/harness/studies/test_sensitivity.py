@@ -227,7 +227,7 @@ def test_what_lies_is_noticed_in_its_own_trial_alone(tmp_path: Path) -> None:
     assert not asked.go(Budget(0), entries.append)
     assert asked.go(Budget(3600), entries.append)
     found = {entry.play.bug: entry for entry in entries}
-    assert found[str(OFFSET)].verdict == "invalid"
+    assert found[str(OFFSET)].verdict == "invalid", found[str(OFFSET)].reasons
     assert any("acked-all-moved" in rule for rule in found[str(OFFSET)].rules)
     silent = [entry for entry in found.values() if entry.verdict == "valid"]
     assert all(not entry.rules for entry in silent)
