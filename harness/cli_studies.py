@@ -160,8 +160,8 @@ def sensitivity(
 
     Breaks recorded runs, one column of one kind of event at a time, and judges them again, many at
     once. What was judged is kept beside the page, which is made from it; the same command goes on
-    where it stopped. Exit code 1: a lie was not noticed, and no
-    reason is given why it harms nobody; 2: not everything was asked.
+    where it stopped. Exit code 1: a lie was not noticed, and no reason is given why it harms
+    nobody; 2: not everything was asked.
     """
     from harness.progress import show_progress
     from harness.studies.sensitivity import kept, study

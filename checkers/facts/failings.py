@@ -65,7 +65,13 @@ class Failing(NamedTuple):
         return f"{self.n} of {self.kind} were answered with error {self.error}"
 
 
-def failed_clients(history: History) -> Iterator[Failing]:
+def failed_clients(history: History) -> list[Failing]:
+    """Counted once a history."""
+    found: list[Failing] = history.memo("failed clients", lambda: list(_failed(history)))
+    return found
+
+
+def _failed(history: History) -> Iterator[Failing]:
     asked = [
         history.frame(kind)
         .where(F.col("error").isin(*_FAILED))

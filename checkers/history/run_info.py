@@ -152,6 +152,10 @@ class RunInfo:
         checks = self.arms.get(arm, {}).get("checks")
         return checks is None or check == "activity" or check in checks
 
+    def may(self, arm: str, what: str) -> bool:
+        """Whether an arm's system may do what only old releases do; so where nobody knows."""
+        return bool(self.arms.get(arm, {}).get(what, True))
+
     brokers: Mapping[str, str] = field(default_factory=dict)
     """What the brokers' own configuration was set to for this run, by its scenario and its user."""
 

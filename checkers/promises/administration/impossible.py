@@ -62,7 +62,7 @@ Trial = tuple[str, int]
 
 def mixes(history: History, trial: Trial) -> bool:
     """Whether the system may be one that mixes up the errors of configs; so where nobody knows."""
-    return bool(history.run.arms.get(trial[0], {}).get(MIXED, True))
+    return history.run.may(trial[0], MIXED)
 
 
 def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Finding]:

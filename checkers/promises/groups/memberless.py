@@ -46,8 +46,7 @@ def memberless(history: History, outcome: Outcome) -> Iterator[tuple[Finding, in
     joined = steps.groupBy(*_BY).agg(joined_t.alias("joined_t"))
     asked = steps.where(F.col("step").isin(*_STEPS) & F.col("error").isNotNull())
     asked = asked.join(joined, _BY).where("joined_t is null or t < joined_t")
-    arms = {arm for arm, _ in history.trials}
-    old = [arm for arm in arms if history.run.arms.get(arm, {}).get(DEAD, True)]
+    old = [arm for arm in history.arms if history.run.may(arm, DEAD)]
     spared = F.col("arm").isin(old) & (F.col("error") == _UNKNOWN_MEMBER_ID)
     refused = F.col("error").isin(*_REFUSED) & ~spared
     first = F.min(F.when(refused, F.struct("t", "group", "step", "error"))).alias("first")

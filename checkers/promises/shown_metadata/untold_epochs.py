@@ -38,8 +38,7 @@ def untold_epochs(history: History, outcome: Outcome) -> Iterator[tuple[Finding,
     rows = history.frame("metadata").where(
         "type = 'ok' and leader is not null and node is not null and partition is not null"
     )
-    arms = {arm for arm, _ in history.trials}
-    old = [arm for arm in arms if history.run.arms.get(arm, {}).get(LEADERLESS, True)]
+    old = [arm for arm in history.arms if history.run.may(arm, LEADERLESS)]
     owed = (F.col("leader") >= 0) | ~F.col("arm").isin(old)
     without = F.coalesce("leader_epoch", F.lit(-1)) < 0
     untold = owed & without

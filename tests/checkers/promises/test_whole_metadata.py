@@ -377,9 +377,11 @@ def test_a_forger_may_bring_a_topic_back(gone: Any) -> Asks:
 # -- the controller -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("controller_id", [3, 9])
 @judging(check, calm=calmed)
-def test_a_controller_that_nobody_elected(calm: Any) -> Asks:
-    says(calm, 100, 2, 0, 1, controller_id=3)
+def test_a_controller_that_nobody_elected(calm: Any, controller_id: int) -> Asks:
+    """With ZooKeeper, whether it is a broker or never was."""
+    says(calm, 100, 2, 0, 1, controller_id=controller_id)
     assert (yield calm).counts == {"controller-never-elected": 1}
 
 
