@@ -45,6 +45,7 @@ _NAME: Final = re.compile(r"[A-Z]+-\d+[a-z]?\Z")
 _FOUND_BY: Final = re.compile(r"[a-z-]+: \S.*\Z")
 _WORDS: Final = ("title", "says", "releases", "found_by", "budget_s")
 LEADERS: Final = ("spread", "victim", "controller", "apart")
+MAY_BE_NONE: Final = ("acks_one_per_s", "static_members")
 
 
 class BugError(ValueError):
@@ -71,6 +72,9 @@ class Load:
     acks_all_per_s: float = 300.0
     acks_one_per_s: float = 75.0
     """0: nobody writes with acks=1, whose records may be lost lawfully."""
+    static_members: int = 0
+    """Of one group, each with a name of its own (group.instance.id), by which it leaves and comes
+    back all the while."""
     chaos_s: float = 20.0
     settle_s: float = 9.0
     quiesce_s: float = 20.0
@@ -221,7 +225,7 @@ def _make(kind: Any, values: Any, where: str) -> Any:
                 raise BugError(f"{where}.{name}: {value!r}; allowed: {allowed}")
         elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             raise BugError(f"{where}.{name}: {value!r}; allowed: a number")
-        elif value == 0 and name != "acks_one_per_s":
+        elif value == 0 and name not in MAY_BE_NONE:
             raise BugError(f"{where}.{name}: {value!r}; allowed: a number above 0")
     try:
         return kind(**values)

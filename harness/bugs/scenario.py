@@ -17,6 +17,7 @@ from harness.scenarios.base import (
     led_by,
     replicated_load,
     spread,
+    static_member,
 )
 from harness.settings import Profile
 
@@ -97,4 +98,6 @@ def _workloads(bug: Bug, _stage: Stage) -> Sequence[Role]:
         elif rates[role.params["acks"]]:
             params = {**role.params, "rate_per_s": rates[role.params["acks"]]}
             roles.append(replace(role, params=params))
+    for number in range(1, bug.load.static_members + 1):
+        roles.append(static_member(f"member-{number}", "statics", {topic: partitions}))
     return roles

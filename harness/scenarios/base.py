@@ -258,6 +258,27 @@ def replicated_load(topic: str, partitions: int, *, acks_all_per_s: float = 300.
     ]
 
 
+STATIC_MS = 2500
+"""How long a static member stays at a time."""
+
+
+def static_member(
+    name: str, group: str, topics: Mapping[str, int], client: Mapping[str, str] | None = None
+) -> Role:
+    """A member that leaves without a word and comes back within its session, over and over: it has
+    what it had without a rebalance (KIP-345). ``client``: settings of its consumer."""
+    return Role(
+        role="group-consumer",
+        process=name,
+        params={
+            "group": group,
+            "topics": topics,
+            "rejoin_ms": STATIC_MS,
+            "client": {"group.instance.id": name, **(client or {})},
+        },
+    )
+
+
 def offset_reader(topic: str, partitions: int) -> Role:
     """Who asks where the logs begin, end, and changed hands."""
     params = {"topics": {topic: partitions}}

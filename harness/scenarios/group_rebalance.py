@@ -37,6 +37,7 @@ from harness.scenarios.base import (
     in_turn,
     offset_reader,
     spread,
+    static_member,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
@@ -57,8 +58,6 @@ SLOW_SESSION_MS = 3000
 SLOW_COMMIT_MS = 4500
 """Of the one member of another group, which lives by its heartbeats: it commits more seldom than
 its session lasts."""
-STATIC_MS = 2500
-"""How long a static member stays at a time."""
 KEEP_MS = 2000
 """So long every second position of groups without members is kept. The coordinator looks for what
 is over more often than by default, every ten minutes."""
@@ -161,16 +160,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "commit_ms": SLOW_COMMIT_MS,
             },
         ),
-        Role(  # it comes back within its session, and has what it had without a rebalance (KIP-345)
-            role="group-consumer",
-            process="member-static",
-            params={
-                "group": STATIC,
-                "topics": topics,
-                "rejoin_ms": STATIC_MS,
-                "client": {"group.instance.id": "member-static", "fetch.min.bytes": "2000"},
-            },
-        ),
+        static_member("member-static", STATIC, topics, {"fetch.min.bytes": "2000"}),
         Role(
             role="group-stranger",
             process="group-stranger",

@@ -107,6 +107,15 @@ def test_who_writes_with_acks_one_may_be_left_out(tmp_path: Path) -> None:
     assert [r.params["acks"] for r in roles if r.role == "producer"] == [-1]
 
 
+def test_static_members_share_a_group_each_by_its_own_name(tmp_path: Path) -> None:
+    bug = load(written(tmp_path, GOOD.replace('topic = "t"', 'topic = "t"\nstatic_members = 2')))
+    stage = Stage(nodes=(1, 2, 3), controller=3, victim=1, profile=profile_of(bug))
+    members = [r for r in scenario_of(bug, {}).workloads(stage) if r.role == "group-consumer"]
+    assert len({member.params["group"] for member in members}) == 1
+    names = [member.params["client"]["group.instance.id"] for member in members]
+    assert len(set(names)) == 2
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
