@@ -12,7 +12,8 @@ after it, so that the lines of one thread between two ``Handling`` lines belong 
 
 Releases before 2.6 say less. A ``Completed ... become-leader transition`` stands for the first two
 (a leader's log end is in ``server.log``, a follower's nowhere), an update's last ``Cached`` line
-for the line that ends it, and of a stop the epochs are not told: it makes no row. A transition is
+for the line that ends it; and a stop, which had no leader epoch (-1), is told as it is handled, not
+in which request it came. A transition is
 ``Completed``, too, of which it was said before that there is no such leader to follow: nothing was
 taken up then, not even the epoch (ReplicaManager.makeFollowers).
 
@@ -95,6 +96,11 @@ _UNFOLLOWED: Final = re.compile(
     r"Received LeaderAndIsrRequest .* for partition (\S+)-(\d+) .*cannot become follower since the "
     r"new leader -?\d+ is unavailable"
 )
+_OLD_STOP: Final = re.compile(
+    r"Handling stop replica \(delete=(true|false)\) for partition (\S+)-(\d+)$"
+)
+_NO_EPOCH: Final = -1
+"""What later brokers take a request of that time for (LeaderAndIsr.NoEpoch)."""
 _DELETED_LEADER: Final = -2
 _UPDATE_MS: Final = 1000
 """Between two lines of one update lies no more."""
@@ -266,6 +272,9 @@ def _older_line(
                 high_watermark=mark,
             )
         ]
+    if found := _OLD_STOP.match(text):
+        stop = {"topic": found[2], "partition": int(found[3]), "delete": found[1] == "true"}
+        return [stamps.row("replica_stop", line.wall_ms, **stop, leader_epoch=_NO_EPOCH)]
     update = _CACHED.match(text) or _DELETED.match(text)
     if update is None:
         return None

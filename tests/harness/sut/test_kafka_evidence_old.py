@@ -139,6 +139,27 @@ def test_who_could_not_follow_took_nothing_up(tmp_path: Path, leader: int) -> No
     assert (row["partition"], row["leader"]) == (4, 3)
 
 
+@pytest.mark.parametrize("version", [Version(2, 1, 1), Version(2, 4, 1)])
+def test_a_stop_has_no_leader_epoch_and_deletes_as_the_log_is_renamed(
+    tmp_path: Path, version: Version
+) -> None:
+    renamed = "Log for partition a-b-3 is renamed to /d/a-b-3.1f-delete and is scheduled for deletion"
+    began(tmp_path, version, log(70, renamed, "kafka.log.LogManager"))
+    lines = [
+        (ms, f"[Broker id=1] {word} stop replica (delete={delete}) for partition a-b-3")
+        for ms, word, delete in (
+            (50, "Handling", "false"),
+            (52, "Finished handling", "false"),
+            (60, "Handling", "true"),
+            (80, "Finished handling", "true"),
+        )
+    ]
+    write(tmp_path, "state-change.log", [log(ms, line) for ms, line in lines])
+    found = kind(tmp_path, "replica_stop", version)
+    told = [(row["t"] // 1_000_000, row["delete"], row["leader_epoch"]) for row in found]
+    assert told == [(50, False, -1), (70, True, -1)]
+
+
 def cached(partition: int, correlation_id: int) -> str:
     state = f"PartitionState(controllerEpoch=7, leader=2, leaderEpoch=5, isr=[2], zkVersion=9, replicas=[1, 2], offlineReplicas=[]) for partition a-b-{partition}"
     return f"[Broker id=1] Cached leader info {state} in response to UpdateMetadata request sent by controller 3 epoch 8 with correlation id {correlation_id}"
