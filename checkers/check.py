@@ -262,7 +262,7 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
         if history.stopped:
             result.reasons = [history.stopped]
         else:
-            crash = f"{_CRASH}: {type(error).__name__}: {_first_line(error)}"
+            crash = f"{_CRASH}: {type(error).__name__}: {first_line(error)}"
             result.reasons = [crash, traceback.format_exc(limit=-3)]
     result.seconds = round(time.monotonic() - begun, 3)
     return result, tables
@@ -315,6 +315,10 @@ def write_figures(store: Store, figures: Mapping[str, Sequence[Mapping[str, Any]
             store.write(f"results/{name}.parquet", sink.getvalue().to_pybytes())
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else "no message"
+def first_line(error: Exception) -> str:
+    """What an error says, in a line: of gRPC's, whose first line only announces them, its status and
+    its details."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    if not lines:
+        return "no message"
+    return " ".join(lines[:3]) if lines[0].endswith(":") else lines[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from checkers.check import chosen, found_by
+from checkers.check import chosen, first_line, found_by
 from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
@@ -73,8 +73,7 @@ def _outcome(history: History, name: str) -> Outcome | str:
     try:
         return found_by(history, promise(name))
     except Exception as error:
-        says = (str(error).strip().splitlines() or ["no message"])[0]
-        return f"{name}: the checker crashed: {type(error).__name__}: {says}"
+        return f"{name}: the checker crashed: {type(error).__name__}: {first_line(error)}"
 
 
 def _take_in(

@@ -143,7 +143,9 @@ def test_who_could_not_follow_took_nothing_up(tmp_path: Path, leader: int) -> No
 def test_a_stop_has_no_leader_epoch_and_deletes_as_the_log_is_renamed(
     tmp_path: Path, version: Version
 ) -> None:
-    renamed = "Log for partition a-b-3 is renamed to /d/a-b-3.1f-delete and is scheduled for deletion"
+    renamed = (
+        "Log for partition a-b-3 is renamed to /d/a-b-3.1f-delete and is scheduled for deletion"
+    )
     began(tmp_path, version, log(70, renamed, "kafka.log.LogManager"))
     lines = [
         (ms, f"[Broker id=1] {word} stop replica (delete={delete}) for partition a-b-3")
