@@ -7,9 +7,9 @@ SUT     ?= dualplane
 PROFILE ?= smoke
 BIN     := .venv/bin
 ARGS    ?=
-# Of tests: 2 share them (tests/workers.py says how), 0 is one process without pytest-xdist. Whoever
+# Of tests: 3 share them (tests/workers.py says how), 0 is one process without pytest-xdist. Whoever
 # dies takes the run along: what it had to play nobody would. A test that hangs fails after 15 minutes.
-WORKERS ?= 2
+WORKERS ?= 3
 # Compiled Python is kept, whatever the caller's shell has to say: every process would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -316,8 +316,8 @@ def write_figures(store: Store, figures: Mapping[str, Sequence[Mapping[str, Any]
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in a line: of gRPC's, whose first line only announces them, its status and
-    its details."""
+    """What an error says, in a line: of gRPC's, whose first only announces them, its status and
+    details."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if not lines:
         return "no message"

@@ -31,10 +31,15 @@ from tests.workers import (  # hooks
     in_order,
     is_worker,
     pytest_collection_finish,
+    pytest_runtest_protocol,
     pytest_xdist_make_scheduler,
 )
 
-__all__ = ["pytest_collection_finish", "pytest_xdist_make_scheduler"]
+__all__ = [
+    "pytest_collection_finish",
+    "pytest_runtest_protocol",
+    "pytest_xdist_make_scheduler",
+]
 
 # How long an example takes says how busy the machine is, not whether a property holds.
 settings.register_profile("biplane", deadline=None, suppress_health_check=[HealthCheck.too_slow])

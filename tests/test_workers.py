@@ -1,4 +1,4 @@
-"""Tests shared by two workers: what belongs together stays together, under its own names."""
+"""Tests shared by several workers: what belongs together stays together, under its own names."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = """
 import pytest
-from tests.workers import in_order, is_worker, pytest_collection_finish, pytest_xdist_make_scheduler
+from tests.workers import in_order, is_worker, pytest_collection_finish, pytest_runtest_protocol
+from tests.workers import pytest_xdist_make_scheduler
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     if is_worker(config):
         items[:] = in_order(items)
 """
 CLUSTERS = """
+import os
 import pytest
+BEGAN = os.nice(0)
 @pytest.mark.cluster
 @pytest.mark.parametrize("n", range(4))
-def test_starts_a_cluster(n): pass
+def test_starts_a_cluster(n): assert os.nice(0) == BEGAN
 @pytest.mark.spark
 def test_judges(): pass
 @pytest.mark.parametrize("text", ["a@@b", "c::d", "[e]"])
@@ -39,12 +42,17 @@ import pytest
 def test_holds(n): pass
 """
 MORE = """
+import os
 import pytest
+BEGAN = os.nice(0)
 @pytest.mark.docker
 @pytest.mark.spark
 def test_both(): pass
 @pytest.mark.spark
 def test_judges(): assert False
+@pytest.mark.spark
+def test_steps_back(request):
+    assert os.nice(0) == (max(BEGAN, 5) if hasattr(request.config, "workerinput") else BEGAN)
 """
 
 
@@ -90,12 +98,12 @@ def test_what_belongs_together_is_played_by_one_worker(tmp_path: Path) -> None:
     assert clusters != by_worker["promises/test_c.py::test_holds"]
     assert len(by_worker["promises/test_c.py::test_holds"]) == 1, told
     assert "FAILED test_b.py::test_judges - assert False" in told
-    assert "1 failed, 12 passed" in told
+    assert "1 failed, 13 passed" in told
     assert "test_a.py::test_is_light[a@@b]" in told
 
 
 @pytest.mark.parametrize("option", ["-n0", "-pno:xdist"])
 def test_in_one_process_nothing_is_different(tmp_path: Path, option: str) -> None:
     told = play(tmp_path, option)
-    assert "1 failed, 12 passed" in told
+    assert "1 failed, 13 passed" in told
     assert "FAILED test_b.py::test_judges - assert False" in told

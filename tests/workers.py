@@ -1,9 +1,11 @@
-"""How two workers of pytest-xdist share the tests (`make test`, `make unit`).
+"""How workers of pytest-xdist share the tests (`make test`, `make unit`): three on two cores, as
+whoever starts clusters mostly waits for them.
 
 What must not be divided is a *share*, played in order by one worker: all that starts clusters or
 containers (two floods at once would measure each other), the promises' tests and all others that
 need Spark (in each share one session, warm), and every other file (its fixtures are made once). The
-large shares come first, as either worker has time; the files follow.
+large shares come first, as any worker has time; the files follow. All but the first step back for
+clusters (`nice`): a broker that gets no time is no different from one that is broken.
 
 A test's share goes to the scheduler with its id, and nowhere else: reports and ``--lf`` know tests
 by their own names. Without xdist nothing of this has a say.
@@ -11,6 +13,7 @@ by their own names. Without xdist nothing of this has a say.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +23,7 @@ import pytest
 _CLUSTERS: Final = "clusters"
 _SPARK: Final = "spark"
 _PROMISES: Final = "spark: promises"
+_NICE: Final = 5
 _SLOW_MARKS: Final = ("zookeeper", "slow")
 _MARK: Final = "@@"
 
@@ -48,6 +52,13 @@ def _is_slow(item: pytest.Item) -> bool:
 
 def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Whoever is not at clusters leaves them the cores, from its first test on."""
+    if is_worker(item.config) and share(item) != _CLUSTERS:
+        os.nice(max(0, _NICE - os.nice(0)))
 
 
 @dataclass(frozen=True, slots=True)
