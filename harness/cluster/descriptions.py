@@ -160,8 +160,8 @@ def _of_the_file(config: Any) -> str | None:
 
 
 def record_moves(cluster: Cluster, occasion: str) -> None:
-    """A row, by that ``name``, of what the active controller lists as being moved, while ZooKeeper
-    holds a move that a fault keeps from its end; none where it does not serve that."""
+    """A row for each, by that ``name``, of what the active controller lists as being moved, while
+    ZooKeeper holds a move that a fault keeps from its end; none where it does not serve that."""
     node, api = cluster.view.controller(), ApiKey.LIST_PARTITION_REASSIGNMENTS
     if node is None or not isinstance(cluster.view, ZookeeperView):
         return
@@ -174,7 +174,8 @@ def record_moves(cluster: Cluster, occasion: str) -> None:
         cluster.record("described", **asked, error=str(error))
         return
     for row in rows:
-        cluster.record("described", **asked, **{**row, "name": occasion})
+        what = f"{row['name']} {row['key']}".strip()
+        cluster.record("described", **asked, **{**row, "name": occasion, "key": what})
 
 
 def _described(

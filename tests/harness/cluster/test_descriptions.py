@@ -146,6 +146,17 @@ def test_who_is_asked_what_moves_is_the_controller(
     assert set(cluster.asked) <= {2}
 
 
+def test_two_partitions_that_move_at_once_are_two_things(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"name": f"t-{p}", "key": "move", "told": "", "known": True} for p in (0, 1)]
+    monkeypatch.setattr(descriptions, "_served", lambda _: [ApiKey.LIST_PARTITION_REASSIGNMENTS])
+    monkeypatch.setattr(descriptions, "_described", lambda *_: rows)
+    view = create_autospec(ZookeeperView, instance=True)
+    view.controller.return_value = 2
+    cluster = _Moving(view)
+    descriptions.record_moves(cluster, "called-off")  # type: ignore[arg-type]
+    assert [row["key"] for row in cluster.rows] == ["t-0 move", "t-1 move"]
+
+
 @pytest.mark.parametrize(
     ("api", "led", "known"),
     [
