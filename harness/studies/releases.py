@@ -39,6 +39,7 @@ KNOWN: Final = {
     "groups: member-fenced": ("KAFKA-10284", (2, 3, 0), (2, 6, 1)),
     "offsets: given-beyond-end": ("KAFKA-9838", (2, 4, 0), (2, 5, 1)),
     "stale-metadata: metadata-never-converged": ("KAFKA-9212", (2, 1, 0), (2, 4, 0)),
+    "recovery: left-behind": ("KAFKA-13972", (2, 6, 0), (3, 5, 0)),
 }
 """By rule: the bug of Kafka (ZooKeeper mode) that breaks it, the first release that has it, among
 those that can be played, and the first without."""
