@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from checkers.check import chosen, first_line, found_by
+from checkers.history import HistoryError
 from checkers.history.frames import History
 from checkers.judging.outcome import Outcome
 from checkers.judging.verdict import Verdict
@@ -52,19 +53,22 @@ which of them is the cause is not told."""
 
 
 def judge(folder: Path, names: Collection[str] = ()) -> tuple[dict[Trial, Judged], Spoilt]:
-    """By (arm, trial); by these promises, none: those that run.json asks for."""
+    """By (arm, trial); by these promises, none: those that run.json asks for. Raises `HistoryError`
+    where every check there is crashes: no lie does that."""
     spoilt: Spoilt = {}
     with History.load(folder, judge=True) as history:
         found = {key: Judged() for key in history.run.trials}
         asked = [one for one in chosen(history.run.checks) if not names or one in names]
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-            outcomes = pool.map(lambda name: _outcome(history, name), asked)
-            for name, outcome in zip(asked, outcomes, strict=True):
-                if isinstance(outcome, str):
-                    spoilt[name] = outcome
-                else:
-                    why = _take_in(found, name, outcome, history.expected(name))
-                    spoilt |= {name: why} if why else {}
+            outcomes = list(pool.map(lambda name: _outcome(history, name), asked))
+        if not names and all(isinstance(outcome, str) for outcome in outcomes):
+            raise HistoryError(f"{folder}: nothing can be judged: {outcomes[0]}")
+        for name, outcome in zip(asked, outcomes, strict=True):
+            if isinstance(outcome, str):
+                spoilt[name] = outcome
+            else:
+                why = _take_in(found, name, outcome, history.expected(name))
+                spoilt |= {name: why} if why else {}
     return found, spoilt
 
 

@@ -18,7 +18,7 @@ from checkers.history.made.plants import parse
 from checkers.history.parts import read_table
 from checkers.history.schema import KINDS, PARTITION_COLUMNS, arrow_schema
 from harness.studies.ledger import Budget, Entry, Play
-from harness.studies.sensitivity import groups, kept, study
+from harness.studies.sensitivity import groups, judging, kept, study
 from harness.studies.sensitivity.breaking import (
     ALWAYS,
     ANSWER,
@@ -243,6 +243,20 @@ def test_a_run_that_is_not_valid_says_nothing_of_lies(tmp_path: Path) -> None:
     )
     with pytest.raises(HistoryError, match=r"invalid as it is .*acked-all-lost.*; allowed: valid"):
         asked.go(Budget(3600))
+
+
+def test_an_engine_that_is_gone_is_nothing_that_a_lie_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any) -> None:
+        raise RuntimeError("no connection")
+
+    monkeypatch.setattr(judging, "found_by", gone)
+    folder = made(tmp_path / "run")
+    with pytest.raises(HistoryError, match=r"nothing can be judged: .*no connection"):
+        judging.judge(folder)
+    _, spoilt = judging.judge(folder, ["activity"])
+    assert set(spoilt) == {"activity"}
 
 
 def test_who_spoils_the_judging_of_all_is_found_by_halving(tmp_path: Path) -> None:
