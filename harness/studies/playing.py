@@ -135,6 +135,8 @@ def _read(ledger: Ledger) -> Iterator[_Waiting]:
         if recorded["folder"] in judged:
             continue
         recorded["folder"] = Path(recorded["folder"])
+        if not recorded["folder"].is_dir():
+            continue  # somebody took it away: it is played again
         recorded["log_dirs"] = [Path(path) for path in recorded["log_dirs"]]
         yield _Waiting(Play(**body["play"]), Recorded(**recorded), body["extra"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,15 @@ def test_runs_that_wait_for_their_verdict_are_judged_and_not_played_again(tmp_pa
     assert played.plays == wanted
     assert {(e.play.bug, e.verdict) for e in told} == {(BUG, "invalid"), ("", "valid")}
     assert [e.verdict for e in played.desk().entries()].count("waiting") == 0
+
+
+def test_a_run_that_somebody_took_away_before_its_verdict_is_played_again(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    wanted = list(plays(seeds=[1], **WANTED))
+    assert study(wanted, played.desk(later=True), Budget(60), lambda _e: None)
+    shutil.rmtree(tmp_path / f"run-{len(wanted)}")
+    assert study(wanted, played.desk(), Budget(60), lambda _e: None)
+    assert played.plays == [*wanted, wanted[-1]]
 
 
 def test_nothing_is_begun_when_the_budget_is_spent(tmp_path: Path) -> None:
