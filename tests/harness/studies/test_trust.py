@@ -114,9 +114,10 @@ def test_a_run_that_somebody_took_away_before_its_verdict_is_played_again(tmp_pa
     played = Played(tmp_path)
     wanted = list(plays(seeds=[1], **WANTED))
     assert study(wanted, played.desk(later=True), Budget(60), lambda _e: None)
-    shutil.rmtree(tmp_path / f"run-{len(wanted)}")
+    gone = next(one for one in wanted if one.planes == "dual")
+    shutil.rmtree(tmp_path / f"run-{wanted.index(gone) + 1}")
     assert study(wanted, played.desk(), Budget(60), lambda _e: None)
-    assert played.plays == [*wanted, wanted[-1]]
+    assert played.plays == [*wanted, gone]
 
 
 def test_nothing_is_begun_when_the_budget_is_spent(tmp_path: Path) -> None:
