@@ -36,7 +36,8 @@ class Played:
 
     def record(self, play: Play) -> Recorded:
         self.plays.append((play.bug, play.seed, play.sut))
-        folder = Path(f"nowhere/{next(self._runs)}/{play.bug}-{play.seed}")
+        folder = Path(f"runs/{next(self._runs)}/{play.bug}-{play.seed}")
+        folder.mkdir(parents=True)
         return Recorded(
             scenario=play.scenario, folder=folder, log_dirs=(), keep_data=True, seconds=1.0
         )
@@ -59,6 +60,12 @@ class Played:
     @contextmanager
     def judges(self) -> Iterator[Judge]:
         yield self.judge
+
+
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are there until they are judged."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
