@@ -62,12 +62,6 @@ class Played:
         yield self.judge
 
 
-@pytest.fixture(autouse=True)
-def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs are there until they are judged."""
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def bug(tmp_path: Path) -> Bug:
     return load(written(tmp_path, GOOD))
