@@ -14,8 +14,9 @@ What a broker says that it cut explains a loss only where ZooKeeper (the metadat
 the epoch that it follows in was committed by then, with another broker as its leader. A replica is
 deleted with its topic, or when it is moved away: then it is no replica of it in the end, as
 ZooKeeper told whoever read the logs; or ZooKeeper's own log has the partition without it at that
-time, or soon after (a reassignment stops who leaves before it writes that down), and it was moved
-back later. A forged request may have brought about either.
+time, or soon after (a reassignment stops who leaves before it writes that down), or at some time
+since the leader epoch that the broker has taken up was committed (it handles late what it was sent
+then, but in order), and it was moved back later. A forged request may have brought about either.
 
 Times of rows made from log files have an error (`checkers.facts.spans`): ``cut_t`` is the latest
 moment that it can mean, ``send_t`` comes with its ``send_error_ns``.
@@ -27,7 +28,7 @@ controller sent, of which only the send before each cut comes to it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
@@ -120,13 +121,15 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
     if not bare:
         return {}
     watched, hosts, assigned = last_sighting(history), replicas(history), _assigned(history)
+    taken_up = _taken_up(history, bare)
     others = {key: Others(of) for key, of in leadership(history).items() if key in bare}
     found: dict[Key, list[Cut]] = {}
     for key, dated in _dated(history, bare):
         of = others.get(key)
         wrong = None
         if dated.whole and not dated.by_fault:
-            wrong = _wrong_removal(dated, hosts.get(key, set()), assigned.get(key, []))
+            since_t = of.since(taken_up(key, dated)) if of is not None else None
+            wrong = _wrong_removal(dated, hosts.get(key, set()), assigned.get(key, []), since_t)
         elif not dated.by_fault:
             wrong = wrong_truncation(dated, of, watched.get(key[:2], 0))
         found.setdefault(key, []).append(replace(dated, wrong=wrong))
@@ -144,6 +147,24 @@ def _begun(history: History) -> dict[tuple[Any, ...], Row]:
         for row in history.rows("leader_change")
         if row["role"] == "leader" and row["seq"] is not None
     }
+
+
+def _taken_up(
+    history: History, bare: Mapping[Key, Sequence[Cut]]
+) -> Callable[[Key, Cut], int | None]:
+    """The leader epoch that a broker had taken up last before it deleted its replica."""
+    wanted = {(key, cut.node) for key, of in bare.items() for cut in of if cut.whole}
+    told: dict[tuple[Key, int], list[tuple[int, int]]] = {}
+    for row in history.rows("leader_change") if wanted else ():
+        place = (key_of(row), row["node"])
+        if place in wanted and row["leader_epoch"] is not None:
+            told.setdefault(place, []).append((row["t"], row["leader_epoch"]))
+
+    def last(key: Key, cut: Cut) -> int | None:
+        before = [each for each in told.get((key, cut.node), ()) if each[0] <= cut.cut_t]
+        return max(before)[1] if before else None
+
+    return last
 
 
 def _as_leader(cut: Row, begun: Row | None) -> bool:
@@ -202,6 +223,12 @@ class Others:
         other = epoch.leader != cut.node and epoch.earliest_t is not None
         return other and (epoch.earliest_t or 0) <= cut.cut_t
 
+    def since(self, leader_epoch: int | None) -> int | None:
+        """When that epoch may have been committed first (ns)."""
+        times = [e.earliest_t for e in self.epochs.get(leader_epoch or 0, ())]
+        known = [t for t in times if t is not None] if leader_epoch is not None else []
+        return min(known, default=None)
+
     def led_by(self, cut: Cut, below: int = 2**31) -> bool:
         """Whether any epoch below is."""
         if cut.node not in self._first:
@@ -215,13 +242,15 @@ class Others:
 
 
 def _wrong_removal(
-    cut: Cut, hosts: set[int], assigned: list[tuple[int, frozenset[int]]]
+    cut: Cut, hosts: set[int], assigned: list[tuple[int, frozenset[int]]], since_t: int | None
 ) -> str | None:
     if cut.node not in hosts:
         return None
-    before = [replicas for t, replicas in assigned if t <= cut.cut_t]
+    before = [(t, replicas) for t, replicas in assigned if t <= cut.cut_t]
+    since = [replicas for t, replicas in before if since_t is not None and t >= since_t]
     soon = [replicas for t, replicas in assigned if cut.cut_t < t <= cut.cut_t + _MOVED_NS]
-    if any(cut.node not in replicas for replicas in (*before[-1:], *soon)):
+    now = [replicas for _, replicas in before[-1:]]
+    if any(cut.node not in replicas for replicas in (*now, *since, *soon)):
         return None
     return "it is a replica to the end"
 

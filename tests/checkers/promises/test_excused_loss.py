@@ -97,6 +97,34 @@ def test_a_replica_that_was_moved_away_and_back(
     assert (yield story).counts.get("unexplained-removal", 0) == (not lawful)
 
 
+@pytest.mark.parametrize(
+    ("taken_up", "lawful"),
+    [
+        ([(60, 1)], True),  # it handles only now what it was sent before it came back
+        ([(60, 1), (92, 3)], False),  # it had taken up what came after that
+        ([(60, 1), (98, 3)], True),
+        ([], False),
+    ],
+)
+@judging(check)
+def test_a_replica_that_is_deleted_late_was_away_in_the_epoch_that_its_broker_knows(
+    story: Any, taken_up: list[tuple[float, int]], lawful: bool
+) -> Asks:
+    for t, epoch in ((0, 0), (50, 1), (85, 3)):
+        story.commit(t, 2, epoch, commit_ms=t)
+    kept = plenty(story)
+    for zxid, (t, nodes) in enumerate([(0, [1, 2]), (70, [2, 3]), (80, [1, 2])]):
+        made = {"what": "topic", "step": "set" if zxid else "created", "zxid": zxid}
+        story.add("zk_write", t, replicas=nodes, commit_ms=int(t), **made)
+    for t, epoch in taken_up:
+        told = {"role": "follower", "leader": 2, "leader_epoch": epoch}
+        story.add("leader_change", t, node=1, **told)
+    story.add("replica_stop", 96, node=1, leader_epoch=1, delete=True)
+    story.final_log(kept, node=1, leader=False)
+    story.final_log(kept, node=2)
+    assert (yield story).counts.get("unexplained-removal", 0) == (not lawful)
+
+
 @judging(check)
 def test_what_is_excused_is_shown_and_is_no_great_share(story: Any) -> Asks:
     story.commit(0, 1, 0)
