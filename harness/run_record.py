@@ -82,6 +82,7 @@ def begun_record(
                 "stopping_may_join": isinstance(arm.sut, HasOldReleases)
                 and arm.sut.stopping_may_join,
                 "mixes_config_errors": _may(arm.sut, lambda old: old.mixes_config_errors),
+                "records_corrupt": _may(arm.sut, lambda old: old.records_corrupt),
                 "leaderless_untold": _may(arm.sut, lambda old: old.leaderless_untold),
                 "dead_groups_unknown": _may(arm.sut, lambda old: old.dead_groups_unknown),
                 "first_look_ms": first_look_ms(scenario, settings, arm.sut),

@@ -152,6 +152,12 @@ def mixes_config_errors(version: Version) -> bool:
     return version < (3, 3, 0)
 
 
+def calls_records_corrupt(version: Version) -> bool:
+    """A batch whose records break a rule is refused as one that was spoilt on the way
+    (CORRUPT_MESSAGE): until 2.4 (INVALID_RECORD, KIP-467)."""
+    return version < (2, 4, 0)
+
+
 def leaves_leaderless_untold(version: Version) -> bool:
     """A partition without a leader is told without its leader epoch: until 2.5
     (MetadataCache.getPartitionMetadata; KIP-320 came with 2.1)."""

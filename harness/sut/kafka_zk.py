@@ -22,6 +22,7 @@ from harness.sut.kafka_versions import (
     Mode,
     Version,
     calls_dead_groups_unknown,
+    calls_records_corrupt,
     first_look_ms,
     has_alter_partition,
     has_control_plane,
@@ -96,6 +97,10 @@ class KafkaZk:
     @property
     def mixes_config_errors(self) -> bool:
         return mixes_config_errors(self._version)
+
+    @property
+    def records_corrupt(self) -> bool:
+        return calls_records_corrupt(self._version)
 
     @property
     def leaderless_untold(self) -> bool:

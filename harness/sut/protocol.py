@@ -258,6 +258,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def records_corrupt(self) -> bool:
+        """Whether a batch whose records break a rule is refused as one that was spoilt."""
+        ...
+
+    @property
     def leaderless_untold(self) -> bool:
         """Whether a partition that has no leader is told without its leader epoch."""
         ...

@@ -7,7 +7,8 @@ Role ``refused-asker`` asks every broker, all the while, for one such thing afte
 - ``refused-otherwise``: a broker refuses it with an error that is neither the one that is
   ``wanted`` nor one that says to ask another broker, or again (`_NO_LEADER`, `_NO_CONTROLLER`): by
   its error a client tells what it did wrong, and whether to try again. What releases before 3.3 say
-  of configs is another one, and lawful of them (`MIXED`: run.json says of which arms). A broker
+  of configs is another one, and what those before 2.4 say of records, and lawful of them (`MIXED`,
+  `CORRUPT`: run.json says of which arms). A broker
   trips (UNKNOWN_SERVER_ERROR), or runs out of time, as ZooKeeper is away, or its session ended:
   not each of `TRIES` times and more, once all has come to calm;
 - ``never-refused``: in the end one kind of request is never answered by a broker, `TRIES` times or
@@ -52,7 +53,9 @@ is as the controller. (CORRUPT_MESSAGE is retriable as well, and wanted.)"""
 MIXED: Final = "mixes_config_errors"
 """In run.json, of an arm: it may say INVALID_REQUEST for INVALID_CONFIG (AdminManager before 3.3,
 of lists that are none: KAFKA-13899)."""
-_OLDER: Final = {40: 42}
+CORRUPT: Final = "records_corrupt"
+"""In run.json, of an arm: it may say CORRUPT_MESSAGE for INVALID_RECORD (which is KIP-467's)."""
+_OLDER: Final = {MIXED: (40, 42), CORRUPT: (87, 2)}
 TRIES: Final = 3
 WAITED_NS: Final = 1_500_000_000
 """Who lost its connection sooner did not wait."""
@@ -67,7 +70,7 @@ def mixes(history: History, trial: Trial) -> bool:
 
 def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Finding]:
     rows = [r for r in rows_of(history, "admin_request", trial) if r["wanted"] is not None]
-    older = _OLDER if mixes(history, trial) else {}
+    older = dict(told for may, told in _OLDER.items() if history.run.may(trial[0], may))
     outcome.saw(*trial, REFUSED, sum(row["error"] is not None for row in rows))
     told: set[tuple[int, str]] = set()
     for row in rows:

@@ -136,6 +136,13 @@ def test_who_calls_a_group_that_is_gone_one_without_that_member(release: str, ma
     assert sut.dead_groups_unknown is may
 
 
+@pytest.mark.parametrize(("release", "may"), [("2.3.1", True), ("2.4.1", False), ("3.9.2", False)])
+def test_who_has_no_error_for_records_that_break_a_rule(release: str, may: bool) -> None:
+    sut = registry.get(f"kafka-zk@{release}")
+    assert isinstance(sut, HasOldReleases)
+    assert sut.records_corrupt is may
+
+
 @pytest.mark.parametrize(("release", "may"), [("2.4.1", True), ("2.5.0", False), ("3.9.2", False)])
 def test_who_tells_no_epoch_of_who_has_no_leader(release: str, may: bool) -> None:
     sut = registry.get(f"kafka-zk@{release}")

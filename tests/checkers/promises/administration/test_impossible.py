@@ -29,9 +29,9 @@ def refused(
     cluster.story.add("admin_request", t + took, invoke_t=t, **fields, **more, **lost)
 
 
-def mixes(cluster: Cluster, whether: bool) -> None:
+def may(cluster: Cluster, what: str, whether: bool) -> None:
     story = cluster.story
-    facts = {**story.run["arms"].get(story.arm, {}), "mixes_config_errors": whether}
+    facts = {**story.run["arms"].get(story.arm, {}), what: whether}
     story.run = {**story.run, "arms": {story.arm: facts}}
 
 
@@ -108,17 +108,38 @@ IMPOSSIBLE: dict[str, tuple[Callable[[Cluster], object], list[str]]] = {
         lambda c: (tripped(c, 6_000), refused(c, ASKED + 400, "DELETE_TOPICS", 41)),
         ["refused-otherwise"],
     ),
+    "records refused as before 2.4": (
+        lambda c: refused(c, ASKED, "PRODUCE", 2, wanted=87),
+        [],
+    ),
+    "by one that did": (
+        lambda c: (may(c, "records_corrupt", True), refused(c, ASKED, "PRODUCE", 2, wanted=87)),
+        [],
+    ),
+    "by a newer one": (
+        lambda c: (may(c, "records_corrupt", False), refused(c, ASKED, "PRODUCE", 2, wanted=87)),
+        ["refused-otherwise"],
+    ),
     "refused as before 3.3": (lambda c: refused(c, ASKED, "CONFIGS", 42, wanted=40), []),
     "refused as before 3.3, by who says so": (
-        lambda c: (mixes(c, True), refused(c, ASKED, "CONFIGS", 42, wanted=40)),
+        lambda c: (
+            may(c, "mixes_config_errors", True),
+            refused(c, ASKED, "CONFIGS", 42, wanted=40),
+        ),
         [],
     ),
     "refused as before 3.3, by who is newer": (
-        lambda c: (mixes(c, False), refused(c, ASKED, "CONFIGS", 42, wanted=40)),
+        lambda c: (
+            may(c, "mixes_config_errors", False),
+            refused(c, ASKED, "CONFIGS", 42, wanted=40),
+        ),
         ["refused-otherwise"],
     ),
     "refused as it should be, by who is newer": (
-        lambda c: (mixes(c, False), refused(c, ASKED, "CONFIGS", 40, wanted=40)),
+        lambda c: (
+            may(c, "mixes_config_errors", False),
+            refused(c, ASKED, "CONFIGS", 40, wanted=40),
+        ),
         [],
     ),
     "done": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 0), ["impossible-done"]),
