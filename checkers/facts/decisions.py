@@ -183,13 +183,16 @@ def _order(row: Row) -> tuple[int, int, int]:
 def _split(rows: Iterable[Row]) -> list[Life]:
     """``rows`` in order of their commits."""
     found: list[Life] = []
+    assigned: set[int] = set()
     for row in rows:
         before = found[-1][-1] if found else None
         fell = before is not None and row["partition_epoch"] < before.partition_epoch
         first = row["partition_epoch"] == 0 == row["leader_epoch"]
         if before is None or (fell and (first or row["source"] == "zk")):
             found.append([])
-        found[-1].append(_decision(row, "leadership", None))
+            assigned = set()
+        assigned.update(row.get("replicas") or ())
+        found[-1].append(_decision(row, "leadership", frozenset(assigned) or None))
     return found
 
 

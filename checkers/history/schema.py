@@ -385,6 +385,7 @@ _KINDS: Final = (
             "partition_epoch": "int32",  # the znode's version
             "isr": "list<int32>",
             "elr": "list<int32>",  # KRaft: who may be elected though not in sync (KIP-966)
+            "replicas": "list<int32>",  # KRaft: who is assigned, in order
             "source": "string",  # zk: seen by a watch; controller: traced by the writer; shown
             "commit_ms": "int64",  # ZooKeeper's mtime of the znode, null when unknown
             # Which life of the topic this is of: ZooKeeper's czxid of the partition's state znode,

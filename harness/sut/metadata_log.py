@@ -32,7 +32,7 @@ _CONTROL_BATCH: Final = 0x20
 _LEADER_CHANGE: Final = 2
 _TOPIC, _PARTITION, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 5, 9
 _NO_CHANGE: Final = -2
-_TAG_ISR, _TAG_LEADER, _TAG_ELR, _TAG_LAST = 0, 1, 6, 7
+_TAG_ISR, _TAG_LEADER, _TAG_REPLICAS, _TAG_ELR, _TAG_LAST = 0, 1, 2, 6, 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class Committed:
     topic_id: str | None = None
     elr: tuple[int, ...] = ()
     last_known: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    """Who is assigned, in order; those that are to be added and to be removed among them."""
 
     @property
     def eligible(self) -> tuple[int, ...]:
@@ -137,14 +139,23 @@ class _States:
 
     def _whole(self, reader: _Reader, version: int, wall_ms: int) -> Committed:
         partition, topic_id = reader.i32(), reader.take(16)
-        reader.i32s()  # replicas
+        replicas = reader.i32s() or ()
         isr = reader.i32s() or ()
         reader.i32s()  # removing
         reader.i32s()  # adding
         leader, leader_epoch, partition_epoch = reader.i32(), reader.i32(), reader.i32()
         name = self._names.get(topic_id, "?")
         epochs = (leader_epoch, partition_epoch)
-        state = Committed(wall_ms, name, partition, leader, *epochs, isr, topic_id=topic_id.hex())
+        state = Committed(
+            wall_ms,
+            name,
+            partition,
+            leader,
+            *epochs,
+            isr,
+            topic_id=topic_id.hex(),
+            replicas=replicas,
+        )
         self._states[topic_id, partition] = state
         return state
 
@@ -154,9 +165,9 @@ class _States:
         if before is None:
             return None  # older than the log's start: a snapshot has it
         tags = reader.tags()
-        isr, elr, last = (
+        isr, replicas, elr, last = (
             _Reader(tags[tag]).i32s() if tag in tags else None
-            for tag in (_TAG_ISR, _TAG_ELR, _TAG_LAST)
+            for tag in (_TAG_ISR, _TAG_REPLICAS, _TAG_ELR, _TAG_LAST)
         )
         leader = _Reader(tags[_TAG_LEADER]).i32() if _TAG_LEADER in tags else _NO_CHANGE
         elected = leader != _NO_CHANGE
@@ -171,6 +182,7 @@ class _States:
             topic_id=before.topic_id,
             elr=_kept(elr, before.elr, _TAG_ELR in tags),
             last_known=_kept(last, before.last_known, _TAG_LAST in tags),
+            replicas=before.replicas if replicas is None else replicas,
         )
         self._states[topic_id, partition] = state
         return state

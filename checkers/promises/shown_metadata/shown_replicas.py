@@ -7,15 +7,15 @@ the controller tells them of a partition's assignment (UpdateMetadata), which it
 topic's znode; each set of replicas that a partition had is in ZooKeeper's log, those between two
 steps of a reassignment as well. Old ones are lawful as long as the next word may be under way: up
 to when all was healed and every broker had its time (`checkers.facts.calm`). In their order: the
-first is the preferred leader (TopicPartitionInfo). Without ZooKeeper, where copies of the metadata
-log were read, a partition has the replicas that its topic was made with (run.json), if nobody asked
-for its move, or for its topic's deletion. What a forger told is the forger's
-(`checkers.facts.forgeries`).
+first is the preferred leader (TopicPartitionInfo). Without ZooKeeper the metadata log has them, in
+each state; of a history that does not tell them a partition has the replicas that its topic was
+made with (run.json), if nobody asked for its move, or for its topic's deletion. What a forger told
+is the forger's (`checkers.facts.forgeries`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from checkers.history.frames import History
 
+Row = Mapping[str, Any]
 RULE: Final = "metadata-replicas-never-assigned"
 BEHIND: Final = "metadata-replicas-behind"
 _CHANGES: Final = ("ALTER_PARTITION_REASSIGNMENTS", "DELETE_TOPICS")
@@ -39,11 +40,11 @@ _CHANGES: Final = ("ALTER_PARTITION_REASSIGNMENTS", "DELETE_TOPICS")
 
 def never_assigned(history: History) -> Iterator[tuple[Finding, int]]:
     """By broker, partition and set of replicas: the first answer, and how many there were."""
-    given: dict[tuple[str, int, str, int], set[str]] = {}
-    for row in history.rows("zk_write"):
-        if row["what"] == "topic" and row["partition"] is not None and row["replicas"] is not None:
-            given.setdefault(key_of(row), set()).add(_words(row["replicas"]))
-    given |= {key: {_words(list(replicas))} for key, replicas in _made_with(history).items()}
+    given: dict[Key, set[str]] = {}
+    for row in _assignments(history):
+        given.setdefault(key_of(row), set()).add(_words(row["replicas"]))
+    for key, replicas in _made_with(history).items():
+        given.setdefault(key, {_words(list(replicas))})
     if not given:
         return
     known = history.table(
@@ -63,9 +64,29 @@ def never_assigned(history: History) -> Iterator[tuple[Finding, int]]:
         at = {"topic": topic, "partition": partition}
         says = f"node {row['node']} showed {topic}-{partition} with replicas {row['shown']}"
         answer = Pick("metadata", {**at, "node": row["node"], "t": row["t"]}, rows=1)
-        picks = (Pick("zk_write", {**at, "what": "topic"}, rows=2), answer)
+        picks = (*_writes(at), answer)
         says = f"{says}, which it never was given"
         yield Finding(RULE, says, arm, trial, picks), row["n"]
+
+
+def _assignments(history: History) -> Iterator[Row]:
+    """By partition in order, each state of its assignment: of ZooKeeper's log, or of copies of the
+    metadata log."""
+    for row in in_order(history):
+        if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
+            yield row
+    copies = from_copies(history)
+    told = [row for row in history.rows("leadership") if row.get("replicas")]
+    for row in sorted(told, key=lambda row: (row["commit_ms"] or 0, row["partition_epoch"] or 0)):
+        if (row["arm"], row["trial"]) in copies:
+            yield row
+
+
+def _writes(at: dict[str, Any], *, last: bool = False) -> tuple[Pick, ...]:
+    return (
+        Pick("zk_write", {**at, "what": "topic"}, rows=2, last=last),
+        Pick("leadership", at, rows=2, last=last),
+    )
 
 
 def _made_with(history: History) -> dict[Key, tuple[int, ...]]:
@@ -107,7 +128,7 @@ def behind(history: History) -> Iterator[tuple[Finding, int]]:
         arm, trial, topic, partition = key_of(row)
         at = {"topic": topic, "partition": partition}
         answer = Pick("metadata", {**at, "node": row["node"], "t": row["t"]}, rows=1)
-        picks = (Pick("zk_write", {**at, "what": "topic"}, rows=2, last=True), answer)
+        picks = (*_writes(at, last=True), answer)
         says = f"node {row['node']} showed {topic}-{partition} with replicas {row['shown']}"
         says = f"{says} long after all was healed; it has {row['last']}"
         yield Finding(BEHIND, says, arm, trial, picks), row["n"]
@@ -116,11 +137,10 @@ def behind(history: History) -> Iterator[tuple[Finding, int]]:
 def _owed(history: History, debts: Debts) -> Iterator[dict[str, Any]]:
     """By partition that was never deleted and broker, since when it owes which replicas."""
     last: dict[Key, dict[str, Any]] = {}
-    for row in in_order(history):
-        if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
-            known = last.get(key_of(row))
-            if known is None or known["replicas"] != row["replicas"]:
-                last[key_of(row)] = dict(row)
+    for row in _assignments(history):
+        known = last.get(key_of(row))
+        if known is None or known["replicas"] != row["replicas"]:
+            last[key_of(row)] = dict(row)
     nodes = {
         (row["arm"], row["trial"], row["node"])
         for row in history.rows("node_event")

@@ -131,6 +131,7 @@ def read_kraft_evidence(
                 partition_epoch=event.partition_epoch,
                 isr=list(event.isr),
                 elr=list(event.eligible),
+                replicas=list(event.replicas),
                 source="controller",
                 commit_ms=event.wall_ms,
                 incarnation=event.topic_id,

@@ -438,6 +438,41 @@ def test_without_zookeeper_a_partition_keeps_the_replicas_that_it_was_made_with(
     assert counts.get("metadata-replicas-never-assigned", 0) == found
 
 
+def moved_by_the_quorum(story: Any) -> Any:
+    """The same without ZooKeeper: two copies of the metadata log tell of each state."""
+    story.add("phase", 10_000, name="chaos", event="end")
+    story.add("phase", 11_000, name="quiesce", event="end")
+    for step, replicas in enumerate(([3, 1, 2], [4, 3, 1, 2], [4, 3, 1])):
+        state = {"replicas": replicas, "isr": [3, 1], "partition_epoch": step, "commit_ms": step}
+        for process in ("node-1", "node-2"):
+            story.commit(1 + step, 3, 0, source="controller", process=process, **state)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("t", "replicas", "rule"),
+    [
+        (5, [3, 1, 2], None),
+        (5, [4, 3, 1, 2], None),
+        (LATE, [4, 3, 1], None),
+        (LATE, [3, 1, 2], "metadata-replicas-behind"),
+        (LATE, [4, 3], "metadata-replicas-never-assigned"),
+        (5, [4, 1, 3], "metadata-replicas-never-assigned"),
+    ],
+)
+@judging(check, quorum=moved_by_the_quorum)
+def test_the_metadata_log_tells_who_is_assigned(
+    quorum: Any, t: float, replicas: list[int], rule: str | None
+) -> Asks:
+    for node in (2, 3):
+        quorum.add("node_event", 1, node=node, event="start")
+    shown(quorum, t, 3, 0, replicas=replicas)
+    shown(quorum, LATE + 5_000, 3, 0, replicas=[4, 3, 1])
+    counts = (yield quorum).counts
+    assert {name for name in counts if "replicas" in name} >= ({rule} if rule else set())
+    assert bool([name for name in counts if "replicas" in name]) is bool(rule)
+
+
 @pytest.mark.parametrize(
     ("t", "replicas", "more", "found"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,11 +57,25 @@ def test_states_follow_the_records(tmp_path: Path) -> None:
         batch(3, message(17, b"\0"), change(leader), epoch=8),
         batch(5, message(9, TOPIC_ID + b"\0"), change(leader)),
     )
+    assigned: Any = {"replicas": (1, 2, 3)}
     assert list(read_metadata_log(log)) == [
-        Committed(1000, "t", 4, 1, 0, 0, (1, 2, 3), offset=1, controller_epoch=7, topic_id=ID),
-        Committed(1002, "t", 4, 1, 0, 1, (2,), offset=2, controller_epoch=7, topic_id=ID),
-        Committed(1003, "t", 4, 2, 1, 2, (2,), offset=4, controller_epoch=8, topic_id=ID),
+        Committed(
+            1000, "t", 4, 1, 0, 0, (1, 2, 3), offset=1, controller_epoch=7, topic_id=ID, **assigned
+        ),
+        Committed(
+            1002, "t", 4, 1, 0, 1, (2,), offset=2, controller_epoch=7, topic_id=ID, **assigned
+        ),
+        Committed(
+            1003, "t", 4, 2, 1, 2, (2,), offset=4, controller_epoch=8, topic_id=ID, **assigned
+        ),
     ]
+
+
+def test_who_is_assigned_is_told_until_it_changes(tmp_path: Path) -> None:
+    changes = [change({2: i32s(4, 1, 2, 3)}), change({0: i32s(4, 1)}), change({2: i32s(4, 1)})]
+    log = write(tmp_path, batch(0, topic("t"), partition(1, 1), *changes))
+    found = [state.replicas for state in read_metadata_log(log) if isinstance(state, Committed)]
+    assert found == [(1, 2, 3), (4, 1, 2, 3), (4, 1, 2, 3), (4, 1)]
 
 
 def test_who_is_eligible_is_told_until_it_changes(tmp_path: Path) -> None:
