@@ -32,6 +32,7 @@ from faults.growth import GrowTopic, UnseenGrowth
 from faults.hung_broker import HungBroker
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
+from faults.isr_lag_succeeded import IsrLagSucceeded
 from faults.joint_death import JointDeath
 from faults.lagging import (
     LaggedKill,
@@ -89,6 +90,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         UnevenFailover,
         LeadingAgain,
         IsrLag,
+        IsrLagSucceeded,
         LastInSync,
         BehindTheEpoch,
         DoubleFailover,

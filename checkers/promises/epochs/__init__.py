@@ -46,7 +46,8 @@ calm: `in_anothers_place`. What copies of a metadata log say of one state (``cop
 `copies`.
 
 Whose turn it was to lead, and elections for nothing: `elections`. Partitions that were left without
-a leader (``left-without-leader``): `without_leader`. Elections of which a broker was never told
+a leader (``left-without-leader``): `without_leader`; that never had one (``made-without-leader``):
+`first_leaders`. Elections of which a broker was never told
 (``election-untold``, ``in-sync-untold``), or of its own part too late (``metadata-before-roles``):
 `told_elections`. When a move of replicas may end: `moves`; one that was called off
 (``called-off-in-vain``): `called_off`. Leaders that say that they are none (``leader-denies``):
@@ -81,6 +82,7 @@ from checkers.promises.epochs.called_off import CALLED_OFF, called_off
 from checkers.promises.epochs.copies import COPIED, copies
 from checkers.promises.epochs.denials import ASKED, denials
 from checkers.promises.epochs.elections import ELECTIONS, elections
+from checkers.promises.epochs.first_leaders import FIRST, first_leaders
 from checkers.promises.epochs.in_anothers_place import OTHERS, in_anothers_place
 from checkers.promises.epochs.moves import MOVED, moves
 from checkers.promises.epochs.told_elections import IN_ORDER, TOLD, told_elections
@@ -115,6 +117,7 @@ def check(history: History) -> Outcome:
         *before_commit(history, outcome),
         *elections(history, outcome),
         *without_leader(history, outcome),
+        *first_leaders(history, outcome),
         *moves(history, outcome),
         *called_off(history, outcome),
         *told_elections(history, outcome),
@@ -454,6 +457,7 @@ PROMISE: Final = Promise(
         "called-off-in-vain": "A move that is called off leaves the replicas that there were.",
         "raised-for-nothing": "No leader epoch is raised for the same leader and in-sync set.",
         "left-without-leader": "Where somebody lives and is in sync, somebody leads.",
+        "made-without-leader": "A new partition is led as soon as one of its replicas lives.",
         "election-untold": "Who lives and has to know is told of each election.",
         "in-sync-untold": "Every live broker is told of each in-sync set.",
         "metadata-before-roles": "Who leads or follows is told so before clients may be.",
@@ -464,6 +468,7 @@ PROMISE: Final = Promise(
         _STATES: "states of partitions, each once",
         ELECTIONS: "far from reassignments, by ZooKeeper's log",
         LEADERLESS: "but as a controller comes into office, by ZooKeeper's log",
+        FIRST: "with their topic or later, by ZooKeeper's log",
         MOVED: "replicas that were there before were dropped, by ZooKeeper's log",
         CALLED_OFF: "and that was answered, by the harness",
         ROLES: "leaderships that brokers took up or followed",
@@ -496,6 +501,12 @@ PROMISE: Final = Promise(
         "whom a controller that does not number what it tells (Apache Kafka's) told of elections",
         "without ZooKeeper: assignments, the order of replicas, and the state in the end",
     ),
-    timed=frozenset({"election-untold", "in-sync-untold", "leader-denies", "partition-denied"}),
+    timed=frozenset(
+        {
+            *("election-untold", "in-sync-untold", "leader-denies", "partition-denied"),
+            "made-without-leader",
+        }
+    ),
+    patient=frozenset({"made-without-leader"}),
     check=check,
 )
