@@ -62,6 +62,7 @@ from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.stopped_ahead import StoppedAhead
 from faults.torn_tail import TornTail
+from faults.unclean_allowed import UncleanAllowed
 from faults.unheard_news import UnheardNews
 from faults.unready_preferred import UnreadyPreferred
 from faults.unseen_bounce import UnseenBounce
@@ -92,6 +93,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         IsrLag,
         IsrLagSucceeded,
         LastInSync,
+        UncleanAllowed,
         BehindTheEpoch,
         DoubleFailover,
         JointDeath,

@@ -21,7 +21,7 @@ from checkers.facts.trials import rows_of
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
-_ASKING: Final = ASKING | {"delete-topic-away", "grow-topic"}
+_ASKING: Final = ASKING | {"delete-topic-away", "grow-topic", "unclean-allowed"}
 """What these do to brokers, besides asking for something, is in ZooKeeper's log."""
 _UP: Final = frozenset({"ready", "resume"})
 _DOWN: Final = frozenset({"kill", "stop", "pause", "exited"})
@@ -30,6 +30,14 @@ Row = Mapping[str, Any]
 Span = tuple[int, int]
 Suffices = Callable[[Set[int], Set[int]], bool]
 """(the replicas, who is there)."""
+
+
+def all_there(replicas: Set[int], there: Set[int]) -> bool:
+    return replicas <= there
+
+
+def one_there(replicas: Set[int], there: Set[int]) -> bool:
+    return bool(replicas & there)
 
 
 def is_logged(history: History, trial: Trial) -> bool:

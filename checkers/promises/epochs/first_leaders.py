@@ -16,12 +16,12 @@ have been led before. Without ZooKeeper a partition is made with its leader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
-from checkers.facts.unhindered import looked_until, unhindered
+from checkers.facts.unhindered import looked_until, one_there, unhindered
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -46,13 +46,9 @@ def first_leaders(history: History, outcome: Outcome) -> Iterator[Finding]:
         if until_t - made["t"] <= LIMIT_NS:
             continue
         within = made["t"], until_t
-        begin, end = unhindered(history, key[:2], key[2], within, _one, partition=key[3])
+        begin, end = unhindered(history, key[:2], key[2], within, one_there, partition=key[3])
         if end - begin > LIMIT_NS:
             yield _finding(made, begin, end)
-
-
-def _one(replicas: Set[int], there: Set[int]) -> bool:
-    return bool(replicas & there)
 
 
 def _made(history: History) -> Iterator[tuple[Row, int | None]]:

@@ -17,10 +17,10 @@ used only as distances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from checkers.facts.unhindered import is_logged, looked_until, unhindered
+from checkers.facts.unhindered import all_there, is_logged, looked_until, unhindered
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -41,14 +41,10 @@ def stalled(history: History, outcome: Outcome, found: Sequence[Deletion]) -> It
         if over_t is None or not is_logged(history, trial):
             continue
         within = one.requested["t"], over_t
-        begin, end = unhindered(history, trial, one.topic, within, _all)
+        begin, end = unhindered(history, trial, one.topic, within, all_there)
         outcome.saw(*trial, FREE, int(end > 0))
         if end - begin > LIMIT_NS:
             yield _finding(one, begin, end)
-
-
-def _all(replicas: Set[int], there: Set[int]) -> bool:
-    return replicas <= there
 
 
 def _finding(one: Deletion, begin: int, end: int) -> Finding:
