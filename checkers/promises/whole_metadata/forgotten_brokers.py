@@ -47,10 +47,10 @@ def forgotten_brokers(history: History, excused: Callable[[Node, int], bool]) ->
         if (change["arm"], change["trial"]) in seen:
             by_reader.setdefault(tuple(change[name] for name in _BY), []).append(change)
     told: set[tuple[Node, int, int]] = set()
-    for key, rows in sorted(by_reader.items()):
+    for key, changes in sorted(by_reader.items()):
         broker: Node = key[:3]
         first_t, last_t = probed.get(broker, (FOREVER, FOREVER))
-        rows = [row for row in rows if not first_t <= row["t"] <= last_t + _TOLD_NS]
+        rows = [row for row in changes if not first_t <= row["t"] <= last_t + _TOLD_NS]
         for place, row in enumerate(rows):
             for other in sorted(set(row["before"] or ()) - set(row["brokers"])):
                 spans = gone.get((*broker[:2], other))
