@@ -84,10 +84,9 @@ def too_soon(
     rows = history.frame("metadata").where("type = 'ok' and topic is not null")
     rows = rows.join(table, ["arm", "trial", "node", "topic"])
     rows = rows.where("invoke_t > _from and t <= _to")
-    older = (F.col("partition") == F.col("_partition")) & (F.col("leader_epoch") >= 0)
-    older = older & (F.col("leader_epoch") < F.col("_epoch"))
-    unknown = F.col("_partition").isNull() & (F.col("error") == _UNKNOWN_TOPIC)
     of_it = F.col("_partition").isNull() | (F.col("partition") == F.col("_partition"))
+    older = (F.col("leader_epoch") >= 0) & (F.col("leader_epoch") < F.col("_epoch"))
+    unknown = F.col("_partition").isNull() & (F.col("error") == _UNKNOWN_TOPIC)
     wrong = F.coalesce(older, F.lit(False)) | F.coalesce(unknown, F.lit(False))
     what = ("node", "topic", "_partition", "_epoch", "_op", "_process")
     sums = (
