@@ -9,7 +9,8 @@ and no broker comes or goes.
 ``delete-topic-away``: the same while a broker that holds replicas of it is away. The deletion halts
 until that one is back and has answered as well; were the topic gone before, its log would stay.
 Another topic is made that the broker has replicas of, too: those that live are in sync, and it is
-when it is back.
+when it is back. And one that nobody else has a replica of, which is led once it is back. (ZooKeeper
+takes any assignment; a KRaft controller refuses one to brokers that are away.)
 
 ``delete-topic-moving``: the same while its partition is moved and the replica that is added cannot
 catch up, since its leader's answers do not leave. A deletion is to halt until the move is over, and
@@ -105,18 +106,18 @@ class DeleteTopicAway(DeleteTopic):
     """Parameters beyond: target, the broker that is stopped before the topic is deleted (a
     controlled shutdown); away_ms: how long it stays away after that.
 
-    Took hold: it was away while the topic was to be deleted and the other one was made, and both
-    are gone. heal starts it if need be. Whether the topic was gone before that one had answered is
-    for others to judge.
+    Took hold: it was away while the topic was to be deleted and the others were made, which were
+    led in the end, and all are gone. heal starts it if need be. Whether the topic was gone before
+    that one had answered is for others to judge.
     """
 
     name = "delete-topic-away"
-    needs = frozenset({Capability.CONTROLLED_STOP})
+    needs = frozenset({Capability.CONTROLLED_STOP, Capability.ZOOKEEPER})
 
     def read(self, params: Params) -> None:
         self.targets = read_targets(params)
         self.away_ms = params.integer("away_ms", 1000)
-        self.made = f"made-{self.id}"
+        self.made, self.alone = f"made-{self.id}", f"alone-{self.id}"
 
     def apply(self, ctx: Context) -> None:
         if not self._made:
@@ -131,25 +132,39 @@ class DeleteTopicAway(DeleteTopic):
             timeout_ms=self.timeout_ms,
             what=f"broker {node} is out of /brokers/ids",
         )
+        # Who makes it is answered when it is led.
+        alone = Meanwhile(lambda: ctx.admin.create_topic(self.alone, {0: [node]}, {}))
         ctx.admin.delete_topic(self.topic)
         ctx.sleep(self.away_ms / 1000)
-        self.detail |= {"topic": self.topic, "away": node, "made": self.made}
+        self.detail |= {"topic": self.topic, "away": node, "made": self.made, "alone": self.alone}
         live = sorted(ctx.view.live_brokers())
         ctx.admin.create_topic(self.made, {0: [node, *live][: self.replicas]}, {})
-        wait_for(
-            ctx,
-            lambda: any(state.leader >= 0 for state in ctx.view.partitions(self.made)),
-            timeout_ms=self.timeout_ms,
-            what=f"topic {self.made} has a leader",
-        )
+        self._await_led(ctx, self.made)
         if self.succeeded:
             self.detail |= succeed(ctx, timeout_ms=self.timeout_ms)
         self.detail["gone_meanwhile"] = not ctx.view.partitions(self.topic)
         self.start(ctx, node)
         self._await_gone(ctx, self.topic)
-        ctx.admin.delete_topic(self.made)
-        self._await_gone(ctx, self.made)
+        self._await_led(ctx, self.alone)
+        wait_for(
+            ctx,
+            lambda: alone.is_over,
+            timeout_ms=self.timeout_ms,
+            what=f"who asked for {self.alone} was answered",
+        )
+        alone.result()
+        for topic in (self.made, self.alone):
+            ctx.admin.delete_topic(topic)
+            self._await_gone(ctx, topic)
         self.took_hold = True
+
+    def _await_led(self, ctx: Context, topic: str) -> None:
+        wait_for(
+            ctx,
+            lambda: any(state.leader >= 0 for state in ctx.view.partitions(topic)),
+            timeout_ms=self.timeout_ms,
+            what=f"topic {topic} has a leader",
+        )
 
 
 class DeleteTopicMoving(DeleteTopic):

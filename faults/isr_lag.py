@@ -66,7 +66,11 @@ class IsrLag(BaseFault):
         self.joins_ms = params.integer("joins_ms", 5_000, low=1)
         if self.far_ms and self.how != CUT:
             raise params.error("far_ms", f"goes with how: {CUT} alone")
+        self.read(params)
         params.done()
+
+    def read(self, params: Params) -> None:
+        """A kind's own parameters."""
 
     def apply(self, ctx: Context) -> None:
         full = await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.timeout_ms, least=2)
@@ -100,6 +104,7 @@ class IsrLag(BaseFault):
             self._stop_unheard(ctx, slow, full)
         if self.far_ms:
             self._come_from_afar(ctx, full)
+        self.before_letting_go(ctx, full)
         self.undo(ctx)
         self.detail |= {
             "isr": list(full.isr),
@@ -111,6 +116,9 @@ class IsrLag(BaseFault):
         await_full_isr(ctx, self.topic, self.partition, timeout_ms=self.timeout_ms)
         self.detail["full_again_ns"] = ctx.now_ns() - started
         self.took_hold = bool(dropped)
+
+    def before_letting_go(self, ctx: Context, full: PartitionState) -> None:
+        """What a kind does while the set is small; ``full``: as it was before."""
 
     def _slow(self, ctx: Context, full: PartitionState) -> int:
         """Who is paused. Not the controller: nobody else commits a smaller set, and its session's

@@ -32,6 +32,7 @@ from faults.growth import GrowTopic, UnseenGrowth
 from faults.hung_broker import HungBroker
 from faults.idle_elections import IdleElections
 from faults.isr_lag import IsrLag
+from faults.isr_lag_succeeded import IsrLagSucceeded
 from faults.joint_death import JointDeath
 from faults.lagging import (
     LaggedKill,
@@ -61,6 +62,7 @@ from faults.reorder import Reorder
 from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.stopped_ahead import StoppedAhead
 from faults.torn_tail import TornTail
+from faults.unclean_allowed import UncleanAllowed
 from faults.unheard_news import UnheardNews
 from faults.unready_preferred import UnreadyPreferred
 from faults.unseen_bounce import UnseenBounce
@@ -89,7 +91,9 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         UnevenFailover,
         LeadingAgain,
         IsrLag,
+        IsrLagSucceeded,
         LastInSync,
+        UncleanAllowed,
         BehindTheEpoch,
         DoubleFailover,
         JointDeath,

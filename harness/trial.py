@@ -336,7 +336,7 @@ class TrialRunner:
                     cluster.admin.create_topic(topic.name, topic.assignment, made_with)
             self.result.topics[topic.name] = {
                 "assignment": {str(p): list(r) for p, r in topic.assignment.items()},
-                "configs": dict(topic.configs),
+                "configs": {**topic.configs, **topic.given_later},
                 "keys": UNIQUE,  # of all that workloads send (harness/workload/values.py)
             }
         if not cluster.wait_full_isr(None, 20.0):

@@ -27,12 +27,14 @@ class Topic:
     """A topic under test; ``assignment`` is partition -> replicas, the first being preferred.
 
     ``configs``: what it has while faults are played. ``made_with``: what it is made with, where
-    that is something else; it is changed before the load begins, and brokers must hear of it."""
+    that is something else; it is changed before the load begins, and brokers must hear of it.
+    ``given_later``: what a fault gives it besides: nobody is accused of what that allows."""
 
     name: str
     assignment: Mapping[int, Sequence[int]]
     configs: Mapping[str, str] = field(default_factory=dict)
     made_with: Mapping[str, str] | None = None
+    given_later: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,9 @@ is committed by the smaller in-sync set alone, and no other comes to remind anyb
 Who comes back is in sync as soon as that is committed, and its leader may hear of it late: the
 follower that was stopped is stopped once more between the two. What is acknowledged then it has to
 have.
+
+In the end another controller is elected while followers are out, and their leader, which asked the
+one of before for the smaller set, hears of it late: it is refused, and has to ask the successor.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ TRICKLE_MS = 4500
 LAG_MAX_MS = 1500
 SESSION_TIMEOUT_MS = 18_000
 """Far longer than any stop here lasts: who is dropped is dropped for its lag."""
-STEP_MS = 6500
+STEP_MS, JITTER_MS = 6500, 500
 ASKED_MS = 400
 AGREED_MS = 600 + LAG_MAX_MS * 3 // 2 + ASKED_MS
 """By then who is stopped has been dropped."""
@@ -75,6 +78,8 @@ FAR_MS = 40
 JOINS_MS = LAG_MAX_MS * 3 // 2 + 2100
 """Whoever judges gives it a little less (`checkers.promises.departures.lagging.LET_IN_NS`)."""
 AWAY_MS = 500
+UNTOLD_MS = 1500
+"""In which who was cut off fetches again, and its leader asks for it."""
 AFAR_MS = 1200
 """To be dropped, to come back by the slow way, and to stay takes so much longer than a turn."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -166,7 +171,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     rng.shuffle(ways)
     ways.append(STOPPED)
     # Each way, whatever the seed and however short.
-    left_ms = int(profile.chaos_s * 1000) - LONGER_MS - UNHEARD_MS - AFAR_MS
+    left_ms = int(profile.chaos_s * 1000) - LONGER_MS - UNHEARD_MS - AFAR_MS - STEP_MS
     turns = range(max(len(ways), left_ms // STEP_MS))
     entries: list[Entry] = []
     begins_ms = []
@@ -182,8 +187,8 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             Entry(
                 id=f"{how}-{turn}",
                 fault="isr-lag",
-                at_ms=at_ms + rng.randint(200, 500),
-                duration_ms=STEP_MS - 500 + longer_ms + unheard_ms,
+                at_ms=at_ms + rng.randint(200, JITTER_MS),
+                duration_ms=STEP_MS - JITTER_MS + longer_ms + unheard_ms,
                 params={
                     "partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}",
                     "how": how,
@@ -201,6 +206,9 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             entries.append(_from_afar(at_ms))
             at_ms += AFAR_MS
         at_ms += STEP_MS + longer_ms + unheard_ms
+    at_ms -= JITTER_MS  # it waits for the one before
+    begins_ms.append(at_ms)
+    entries.append(_succeeded(at_ms, entries[-1].id, f"{TOPIC}-{rng.randrange(PARTITIONS)}"))
     return Plan.of(rng.getrandbits(31), rested(entries, rng, profile, begins_ms))
 
 
@@ -230,7 +238,7 @@ def _from_afar(at_ms: int) -> Entry:
         id="afar",
         fault="isr-lag",
         at_ms=at_ms + 200,
-        duration_ms=STEP_MS - 500 + AFAR_MS,
+        duration_ms=STEP_MS - JITTER_MS + AFAR_MS,
         after=TRICKLE,
         params={
             "partition": f"{DISTANT}-0",
@@ -239,6 +247,24 @@ def _from_afar(at_ms: int) -> Entry:
             "hold_ms": AWAY_MS,
             "far_ms": FAR_MS,
             "joins_ms": JOINS_MS,
+        },
+    )
+
+
+def _succeeded(at_ms: int, after: str, partition: str) -> Entry:
+    """Last: who is in office then may be anybody, also who leads."""
+    return Entry(
+        id="succeeded",
+        fault="isr-lag-succeeded",
+        at_ms=at_ms,
+        duration_ms=0,
+        after=after,
+        params={
+            "partition": partition,
+            "how": CUT,
+            "lag_ms": LAG_MAX_MS,
+            "hold_ms": AWAY_MS,
+            "untold_ms": UNTOLD_MS,
         },
     )
 

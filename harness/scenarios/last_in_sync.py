@@ -4,6 +4,9 @@ min.insync.replicas is 1 here, so that a leader whose followers were all dropped
 records, and acknowledges them with acks=all by itself. Then it dies. Without unclean elections the
 partition has no leader until it is back (KIP-106: unclean.leader.election.enable is false): that is
 the price, and nothing acknowledged is lost. An election that is asked for meanwhile is refused.
+
+Of another topic, to which nobody writes, an operator allows unclean elections in the end, while the
+last replica in sync is dead: with ZooKeeper the one that lives leads at once.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Sequence
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
+from faults.unclean_allowed import UNCLEAN
 from harness.scenarios.base import (
     BEYOND_SMOKE,
     LOG_APPEND_TIME,
@@ -28,6 +32,7 @@ from harness.settings import Profile
 from harness.sut.protocol import Planes
 
 TOPIC = "alone"
+ALLOWED = "allowed"
 PARTITIONS = 2
 LAG_MAX_MS = 1500
 SESSION_TIMEOUT_MS = 2000
@@ -39,7 +44,14 @@ CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "1"}
 
 def _topics(stage: Stage) -> Sequence[Topic]:
     assignment = led_by(stage.victim, stage.others, PARTITIONS)
-    return [Topic(name=TOPIC, assignment=assignment, configs=CONFIGS)]
+    return [
+        Topic(name=TOPIC, assignment=assignment, configs=CONFIGS),
+        Topic(
+            name=ALLOWED,
+            assignment={0: [n for n in stage.nodes if n != stage.controller][:2]},
+            given_later={UNCLEAN: "true"},
+        ),
+    ]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
@@ -57,6 +69,16 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         )
         for turn in rounds(profile, ROUND_MS)
     ]
+    entries.append(
+        Entry(
+            id=ALLOWED,
+            fault="unclean-allowed",
+            at_ms=entries[-1].at_ms + AWAY_MS,
+            duration_ms=0,
+            after=entries[-1].id,
+            params={"partition": f"{ALLOWED}-0"},
+        )
+    )
     return Plan.of(rng.getrandbits(31), entries)
 
 

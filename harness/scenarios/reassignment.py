@@ -9,6 +9,9 @@ of three. When the flood is over one is moved while a new controller is elected,
 with what it finds in ZooKeeper; another one is called off on its way, and is not to go on. At last
 a topic is deleted while it moves: its deletion waits for the end of the move, and goes on then. In
 the end nothing is pending there, no log is left behind, and nothing is lost.
+
+The oldest records of another topic are deleted all the while. Its leader stays what it is as a
+follower is replaced: who has left is waited for no more.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from harness.scenarios.base import (
     Topic,
     refused_asker,
     replicated_load,
+    shortened,
     spread,
 )
 from harness.scenarios.request_flood import VICTIM_TOPIC, queue_flood
@@ -35,6 +39,7 @@ from harness.settings import Profile
 from harness.sut.protocol import Planes
 
 TOPIC = "wandering"
+SHORTENED = "shortened"
 PARTITIONS = 3
 FIRST_MS = 1500
 MOVE_MS = 1500
@@ -57,11 +62,17 @@ def _topics(stage: Stage) -> Sequence[Topic]:
             assignment=spread(PARTITIONS, stage.nodes, 2),
             configs={**LOG_APPEND_TIME, **BOUNDED},
         ),
+        # Both move on along the ring, and the first comes where the second was.
+        Topic(name=SHORTENED, assignment={0: [stage.nodes[0], stage.nodes[-1]]}),
     ]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    return [*replicated_load(TOPIC, PARTITIONS, acks_all_per_s=100.0), refused_asker(TOPIC)]
+    return [
+        *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=100.0),
+        refused_asker(TOPIC),
+        *shortened({SHORTENED: 1}),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
@@ -110,6 +121,15 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         )
     )
     contrary_ms = succeeded_ms + CALLED_OFF_MS + CONTRARY_MS
+    moves.append(
+        Entry(
+            id="replaced",
+            fault="reassign",
+            at_ms=succeeded_ms + CALLED_OFF_MS,
+            duration_ms=0,
+            params={"partitions": f"{SHORTENED}-0"},
+        )
+    )
     moves.append(
         Entry(
             id="contrary",

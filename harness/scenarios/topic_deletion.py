@@ -6,12 +6,13 @@ broker without a control plane of its own makes it wait behind its request queue
 with replicas on every broker are made before the flood and deleted under it, one after the other.
 Two more, when the flood is over, try its patience: one while a broker with replicas of it is away,
 so that the topic can be gone only when that one is back, and at last one while controllers'
-requests reach a broker late, so that this one puts its logs aside after all others. Another
-controller is elected in the middle of each, and must go on with it, though no later deletion
-reminds it, nor (of the last) a broker that comes or goes. Before them a topic that is written to is
-deleted and made again: its namesake is another topic, and takes records; and what groups had kept
-of it must be gone for whoever coordinates them in the end, too. And under the flood one is
-given more partitions: they are led, told of and written to.
+requests reach a broker late, so that this one puts its logs aside after all others. (A topic that
+is made on the broker that is away alone is led once it is back.) Another controller is elected in
+the middle of each, and must go on with it, though no later deletion reminds it, nor (of the last) a
+broker that comes or goes. Before them a topic that is written to is deleted and made again: its
+namesake is another topic, and takes records; and what groups had kept of it must be gone for
+whoever coordinates them in the end, too. And under the flood one is given more partitions: they are
+led, told of and written to.
 """
 
 from __future__ import annotations
@@ -175,6 +176,7 @@ def _patience(at_ms: int) -> list[Entry]:
             fault="delete-topic-away",
             at_ms=away_ms,
             duration_ms=0,
+            after=AGAIN,  # the namesake is led without another election
             params={**size, "target": slow},
         ),
         Entry(

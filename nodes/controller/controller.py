@@ -232,7 +232,7 @@ class KafkaController:
         """Since now the topic's configuration allows it: elect where there is no leader."""
 
         def elect() -> None:
-            if self.is_active:
+            if self.is_active and self._rules.heeds_what_is_allowed():
                 self._parts.partitions.trigger_online_state_change(topic)
 
         state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE

@@ -110,7 +110,9 @@ class PartitionStateMachine:
     def trigger_online_state_change(self, topic: str | None = None) -> Outcomes:
         """Try to bring every new or offline partition online (of one topic, or of all), but for
         dying topics'."""
-        waiting = self._context.partitions_in_states(PartitionState.OFFLINE, PartitionState.NEW)
+        waiting = self._context.partitions_in_states(PartitionState.OFFLINE)
+        if self._rules.tries_new_ones():
+            waiting += self._context.partitions_in_states(PartitionState.NEW)
         return self.handle_state_changes(
             [
                 tp

@@ -372,6 +372,24 @@ def goes_on_after_moves() -> bool:
     return True
 
 
+def tries_new_ones() -> bool:
+    """As brokers come and go, partitions that never had a leader are tried like those that lost it
+    (PartitionStateMachine.triggerOnlinePartitionStateChange)."""
+    return True
+
+
+def heeds_what_is_allowed() -> bool:
+    """Where nobody leads, an unclean election that is allowed now is held now
+    (KafkaController.processTopicUncleanLeaderElectionEnable)."""
+    return True
+
+
+def answers_once_it_shows() -> bool:
+    """Who asks for topics, or for elections, is answered when this broker's own metadata has what
+    came of it (DelayedCreatePartitions, DelayedElectLeader)."""
+    return True
+
+
 def gives_up_requests() -> bool:
     """Who gives a broker up does not wait for what it was asked last (KAFKA-6846,
     RequestSendThread.initiateShutdown)."""
@@ -536,6 +554,9 @@ class Rules:
     goes_on_with_deletions: Callable[[], bool] = goes_on_with_deletions
     goes_on_for_who_comes: Callable[[], bool] = goes_on_for_who_comes
     goes_on_after_moves: Callable[[], bool] = goes_on_after_moves
+    tries_new_ones: Callable[[], bool] = tries_new_ones
+    heeds_what_is_allowed: Callable[[], bool] = heeds_what_is_allowed
+    answers_once_it_shows: Callable[[], bool] = answers_once_it_shows
     gives_up_requests: Callable[[], bool] = gives_up_requests
     frees_who_syncs: Callable[[], bool] = frees_who_syncs
     keeps_who_came_back: Callable[[], bool] = keeps_who_came_back

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,11 @@ def test_a_topic_of_its_own_is_made_before_and_deleted(ctx: Any, entry: Any) -> 
     assert [c[0] for c in ctx.cluster.calls] == ["create_topic", "delete_topic"]
 
 
+def calls_but(ctx: Any, *topics: str) -> list[tuple[Any, ...]]:
+    """Those that have nothing to do with these topics."""
+    return [call for call in list(ctx.cluster.calls) if not {*call[1:2]} & {*topics}]
+
+
 def test_a_deletion_waits_for_a_broker_that_is_away(ctx: Any, entry: Any) -> None:
     deleted: list[str] = []
     start, delete = ctx.cluster.start, ctx.cluster.delete_topic
@@ -37,21 +43,49 @@ def test_a_deletion_waits_for_a_broker_that_is_away(ctx: Any, entry: Any) -> Non
     under_test.prepare(ctx)
     under_test.inject(ctx)
     assert deleted == [under_test.topic]
-    assert [c[0] for c in ctx.cluster.calls] == [
+    assert [c[0] for c in calls_but(ctx, under_test.alone)] == [
         *("create_topic", "stop", "create_topic", "start", "delete_topic", "delete_topic")
     ]
-    made = [c[1] for c in ctx.cluster.calls if c[0] == "create_topic"]
+    made = [c[1] for c in calls_but(ctx, under_test.alone) if c[0] == "create_topic"]
     assert made == [under_test.topic, under_test.made]
+    of_alone = [c[0] for c in ctx.cluster.calls if c[1:2] == (under_test.alone,)]
+    assert of_alone == ["create_topic", "delete_topic"]
     assert (under_test.detail["away"], under_test.detail["gone_meanwhile"]) == (2, False)
     assert under_test.took_hold is True
     under_test.heal(ctx)
-    assert len(ctx.cluster.calls) == 6
+    assert len(calls_but(ctx, under_test.alone)) == 6
+
+
+def test_a_topic_of_who_is_away_alone_is_led_as_it_is_back(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, start = ctx.cluster.create_topic, ctx.cluster.start
+    under_test = build(entry("delete-topic-away", target="2", away_ms=1))
+    unled: list[tuple[Any, ...]] = []
+    back = threading.Event()
+
+    def making(topic: str, assignment: Any, configs: Any) -> None:
+        if topic == under_test.alone:
+            unled.append((dict(assignment), ctx.cluster.running[2]))
+            assert back.wait(5)
+        create(topic, assignment, configs)
+
+    def come_back(node: int, **how: Any) -> None:
+        start(node, **how)
+        assert not ctx.view.partitions(under_test.alone)
+        back.set()
+
+    ctx.cluster.create_topic, ctx.cluster.start = making, come_back
+    under_test.inject(ctx)
+    assert unled == [({0: [2]}, False)]
+    assert under_test.took_hold is True
+    assert not ctx.view.partitions(under_test.alone)
 
 
 def test_another_controller_is_elected_while_a_deletion_waits(ctx: Any, entry: Any) -> None:
     under_test = build(entry("delete-topic-away", target="2", away_ms=1, succeeded=True))
     under_test.inject(ctx)
-    calls = [c[0] for c in ctx.cluster.calls]
+    calls = [c[0] for c in calls_but(ctx, under_test.alone)]
     assert calls == [
         *("create_topic", "stop", "delete_topic", "create_topic", "remove_controller"),
         *("start", "delete_topic"),

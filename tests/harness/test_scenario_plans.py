@@ -17,6 +17,7 @@ from checkers.promises.polls.given_late import WAIT_NS
 from checkers.promises.recovery.between_faults import LIMIT_NS
 from faults.plan import Plan
 from faults.protocol import Capability, Entry, Link
+from faults.reassignment import shifted
 from harness.arms import Skipped, arms_of
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import REST_MS, Stage, checks_for, rested
@@ -37,7 +38,7 @@ def test_a_seed_draws_one_plan(name: str, profile: str) -> None:
     assert plans[0] != plans[2]
     assert plans[0].entries
     # A round that a profile is too short for is played whole all the same; a rest comes on top.
-    assert plans[0].duration_ms <= max(PROFILES[profile].chaos_s * 1000, 25_000) + REST_MS
+    assert plans[0].duration_ms <= max(PROFILES[profile].chaos_s * 1000, 26_000) + REST_MS
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -284,7 +285,11 @@ def test_sets_shrink_in_every_way_and_only_by_lag() -> None:
         lags = [e for e in plan.entries if e.fault == "isr-lag"]
         assert {e.params["how"] for e in lags} == {"pause", "latency", "cut", "trickle"}
         assert {e.params["lag_ms"] for e in lags} == {lag_ms}
-        (slow,) = (e for e in plan.entries if e.fault != "isr-lag")
+        slow, succeeded = (e for e in plan.entries if e.fault != "isr-lag")
+        # Whoever is controller then need not be paused, nor hear of leaders late, any more.
+        assert succeeded == plan.entries[-1]
+        assert succeeded.after == plan.entries[-2].id
+        assert succeeded.fault == "isr-lag-succeeded"
         paused = next(e for e in lags if e.params["how"] == "pause")
         assert slow.at_ms < paused.at_ms < slow.at_ms + slow.duration_ms
         # A leader waits so long for who is not in sync, but was a moment ago.
@@ -292,6 +297,21 @@ def test_sets_shrink_in_every_way_and_only_by_lag() -> None:
     topic = scenario.topics(STAGE)[0]
     assert topic.configs["min.insync.replicas"] == "2"
     assert {r[0] for r in topic.assignment.values()} == {STAGE.victim}
+
+
+def test_in_the_end_an_unclean_election_is_allowed_where_nothing_can_be_lost() -> None:
+    scenario = SCENARIOS["last-in-sync"]
+    (topic,) = (t for t in scenario.topics(STAGE) if t.given_later)
+    assert topic.given_later == {"unclean.leader.election.enable": "true"}
+    assert not topic.given_later.keys() & topic.configs.keys()
+    assert [len(r) for r in topic.assignment.values()] == [2]
+    assert STAGE.controller not in topic.assignment[0]
+    used = {t for r in scenario.workloads(STAGE) for t in (r.params.get("topics") or ())}
+    assert topic.name not in used
+    for plan in plans("last-in-sync"):
+        *_, before, allowed = plan.entries
+        assert (allowed.fault, allowed.after) == ("unclean-allowed", before.id)
+        assert allowed.params["partition"] == f"{topic.name}-0"
 
 
 def test_a_request_waits_for_some_of_its_partitions_and_not_for_others() -> None:
@@ -651,8 +671,9 @@ def test_partitions_wander_while_a_broker_on_their_way_is_flooded(profile: str) 
     scenario = SCENARIOS["reassignment"]
     for plan in plans("reassignment", profile):
         flood = next(e for e in plan.entries if e.fault == "flood-heavy-produce")
-        moves = [e for e in plan.entries if e.fault == "reassign"]
+        *moves, replaced = (e for e in plan.entries if e.fault == "reassign")
         assert len(moves) >= 2
+        assert replaced.params["partitions"] == "shortened-0"
         for move in moves:
             assert flood.at_ms < move.at_ms < flood.at_ms + flood.duration_ms
         # No two entries move one partition at one time.
@@ -660,6 +681,17 @@ def test_partitions_wander_while_a_broker_on_their_way_is_flooded(profile: str) 
         assert len(set(single)) == len(single)
     wandering = next(t for t in scenario.topics(STAGE) if t.name == "wandering")
     assert all(len(r) < len(STAGE.nodes) for r in wandering.assignment.values())
+
+
+def test_a_leader_stays_while_its_follower_is_replaced_and_records_are_deleted() -> None:
+    scenario = SCENARIOS["reassignment"]
+    (topic,) = (t for t in scenario.topics(STAGE) if t.name == "shortened")
+    leader, left = topic.assignment[0]
+    moved = shifted(topic.assignment[0], STAGE.nodes)
+    assert leader in moved
+    assert left not in moved
+    (deleter,) = (r for r in scenario.workloads(STAGE) if r.role == "record-deleter")
+    assert deleter.params["topics"] == {topic.name: 1}
 
 
 def test_elections_come_in_the_pauses_of_every_producer() -> None:

@@ -31,8 +31,10 @@ class Admin:
     def __init__(self, until_t: float) -> None:
         self._until_t = until_t
         self.asked: list[float] = []
+        self.configs: dict[str, object] = {}
 
-    def create_topic(self, name: str, _: Mapping[int, Sequence[int]], __: object) -> None:
+    def create_topic(self, name: str, _: Mapping[int, Sequence[int]], configs: object) -> None:
+        self.configs[name] = configs
         self.asked.append(time.monotonic())
         if time.monotonic() < self._until_t:
             raise FaultFailed(f"creating topic {name}: INVALID_REPLICA_ASSIGNMENT")
@@ -42,12 +44,12 @@ class Admin:
 def make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Admin, float], dict[str, Any]]:
-    def make(admin: Admin, patience_s: float) -> dict[str, Any]:
+    def make(admin: Admin, patience_s: float, scenario: str = "reassignment") -> dict[str, Any]:
         monkeypatch.setattr(module, "_COMING_UP_S", patience_s)
         monkeypatch.setattr(module, "_ASK_AGAIN_S", 0.01)
         settings = Settings.of(store=tmp_path, seed=1)
         runner = TrialRunner(
-            SCENARIOS["reassignment"],
+            SCENARIOS[scenario],
             Arm(sut=get("dualplane"), planes=Planes.DUAL),
             0,
             plan=Plan.of(1, []),
@@ -67,7 +69,7 @@ def make(
 def test_a_topic_that_is_refused_is_asked_for_again(make: Callable[..., dict[str, Any]]) -> None:
     admin = Admin(time.monotonic() + 0.1)
     topics = make(admin, 30.0)
-    assert len(topics) == 2
+    assert len(topics) == 3
     assert len(admin.asked) > len(topics)
     assert all(topic["keys"] == UNIQUE for topic in topics.values())
 
@@ -82,3 +84,12 @@ def test_who_refuses_it_for_long_is_asked_no_more(make: Callable[..., dict[str, 
 
 def test_it_is_asked_for_until_a_refusal_is_judged() -> None:
     assert module._COMING_UP_S - module._ASK_AGAIN_S > BEFORE_NS / 1e9
+
+
+def test_what_a_fault_gives_a_topic_is_told_and_not_made(
+    make: Callable[..., dict[str, Any]],
+) -> None:
+    admin = Admin(0)
+    topics = make(admin, 30.0, "last-in-sync")
+    given = {"unclean.leader.election.enable": "true"}
+    assert (admin.configs["allowed"], topics["allowed"]["configs"]) == ({}, given)

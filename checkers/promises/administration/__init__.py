@@ -35,6 +35,7 @@ no fault names; the fourth where there was no fault at all:
 - ``made-out-of-turn``: a partition that a topic was given has no leader yet, though the controller
   has made a topic that was written later (`in_turn`);
 - ``answer-withheld``: it answers only long after what it was asked for was there (`withheld`);
+- ``answered-too-soon``: it answers before it knows itself of what it did (`too_soon`);
 - ``older-order-stands``: of several orders about one partition the last does not stand
   (`last_order`);
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
@@ -71,6 +72,7 @@ from checkers.promises.administration.impossible import REFUSED, impossible, mix
 from checkers.promises.administration.in_turn import MADE_IN_TURN, in_turn
 from checkers.promises.administration.last_order import CONTRARY, last_order
 from checkers.promises.administration.misnamed import misnamed
+from checkers.promises.administration.too_soon import SHOWN, granted, too_soon
 from checkers.promises.administration.withheld import AWAITED, withheld
 from checkers.promises.refusals.failures import AUTHORIZER
 
@@ -202,8 +204,10 @@ def check(history: History) -> Outcome:
     by_trial: dict[Trial, list[Row]] = {trial: [] for trial in history.trials}
     for row in in_order(history):
         by_trial.setdefault((row["arm"], row["trial"]), []).append(row)
+    promised: list[dict[str, Any]] = []
     for key, rows in by_trial.items():
         trial = _Trial(history, key, rows)
+        promised += _granted(trial)
         for finding in (
             *(*_asked(trial, outcome), *impossible(history, key, outcome)),
             *(*_vacancies(trial), *_untold(trial, outcome), *_unmade(trial, outcome)),
@@ -213,6 +217,8 @@ def check(history: History) -> Outcome:
             *last_order(history, key, rows, trial.in_office, partial(outcome.saw, *key, CONTRARY)),
         ):
             outcome.add(finding)
+    for finding in too_soon(history, outcome, promised):
+        outcome.add(finding)
     return outcome
 
 
@@ -265,6 +271,12 @@ def _withheld(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     dying = rows_of(trial.history, "topic_deletion", trial.key)
     saw = partial(outcome.saw, *trial.key, AWAITED)
     yield from withheld(trial.key, trial.sound, trial.rows, dying, is_fit, saw)
+
+
+def _granted(trial: _Trial) -> Iterator[dict[str, Any]]:
+    dying = rows_of(trial.history, "topic_deletion", trial.key)
+    is_fit = partial(trial.hears, flooded=True)
+    yield from granted(trial.key, trial.sound, trial.rows, dying, is_fit)
 
 
 def _denials(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
@@ -471,6 +483,7 @@ PROMISE: Final = Promise(
         "election-denied": "Who asks for the preferred leader is not told that it leads when it "
         "does not.",
         "answer-withheld": "Who asks for what is done then is told so at once.",
+        "answered-too-soon": "Who is told that something was done can see it at who says so.",
         "ruler-denies": "Who is controller does not answer that it is none.",
         "never-elected": "Where brokers live, one of them is controller.",
         "never-told": "Every broker knows all brokers, and who is controller.",
@@ -481,6 +494,7 @@ PROMISE: Final = Promise(
         REFUSED: "and were refused, by any broker",
         KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
         AWAITED: "by ZooKeeper's log, of controllers that nothing disturbed",
+        SHOWN: "asked of it afterwards, by ZooKeeper's log of what that was",
         CONTRARY: "given one after the other, while the controller waited for ZooKeeper",
         MADE_IN_TURN: "by the order of ZooKeeper's own log",
         MADE: "by ZooKeeper's log, or that were given more of them",

@@ -47,15 +47,12 @@ def withheld(
     `topic_deletion`; ``is_fit``: of a controller, and from when until when (ns), whether it was in
     office, and nothing can have kept it from hearing; ``saw``: of each that is judged. One finding
     for each kind of request."""
-    of: dict[str, list[Row]] = {}
-    for row in log:
-        if row["topic"] is not None:
-            of.setdefault(row["topic"], []).append(row)
+    of = by_topic(log)
     told: set[str] = set()
     for request in requests:
         if request["error"] not in _ANSWERED or not request["about"]:
             continue
-        done = _done(request, of, dying)
+        done = done_by(request, of, dying)
         if done is None or not is_fit(request["node"], request["invoke_t"], request["t"]):
             continue
         saw()
@@ -75,9 +72,17 @@ def withheld(
         )
 
 
-def _done(request: Row, of: Mapping[str, Sequence[Row]], dying: Sequence[Row]) -> Row | None:
+def by_topic(log: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in log:
+        if row["topic"] is not None:
+            found.setdefault(row["topic"], []).append(row)
+    return found
+
+
+def done_by(request: Row, of: Mapping[str, Sequence[Row]], dying: Sequence[Row]) -> Row | None:
     """The write after which nothing was left to wait for, until the answer; None: there is none,
-    or it was undone."""
+    or it was undone. ``of``: ZooKeeper's log, `by_topic`."""
     api, about, t = request["api"], request["about"], request["t"]
     if api == "ELECT_LEADERS":
         topic, _, partition = about.rpartition("-")

@@ -15,6 +15,8 @@ that (KafkaController.removeReplicasFromIsr): a smaller set in the same epoch is
 The leader hears of an epoch after that was committed, so the time counts from too early, never too
 late; a quarter of the limit is left for ZooKeeper's clock. Who came into sync and was never seen at
 the log's end is not judged: whoever reaches the high watermark joins, and may lag all the same.
+Nor is who is dropped as another controller comes into office: his leader may have asked for that
+long before, and whoever was refused asks again.
 
 The limit is run.json's: what the harness wrote into the brokers' configuration.
 """
@@ -42,6 +44,8 @@ LIMIT: Final = "lag_max_ms"
 """In run.json, of an arm: replica.lag.time.max.ms of its brokers."""
 _LOST_NS: Final = 10_000_000_000
 """So long what was never answered may still be appended."""
+_ASKED_NS: Final = 10_000_000_000
+"""So long after an election a controller may be asked for what another was asked for before."""
 _SPANS: Final = (
     "arm string, trial int, topic string, partition int, _number int, _from bigint, _to bigint"
 )
@@ -106,7 +110,12 @@ def _drops(history: History, outcome: Outcome) -> Iterator[_Dropped]:
     last: dict[Key, Row] = {}
     since: dict[Key, dict[int, Row]] = {}
     begun: dict[Key, Row] = {}
+    ruled: dict[tuple[str, int], int] = {}
+    """By trial, when the office last changed hands; at first nobody had been asked for anything."""
     for row in in_order(history):
+        if row["what"] == "controller":
+            trial = row["arm"], row["trial"]
+            ruled[trial] = row["t"] if trial in ruled else -_ASKED_NS
         limit_ms = limits.get(row["arm"])
         if row["what"] != "state" or row["topic"] is None or limit_ms is None:
             continue
@@ -120,6 +129,9 @@ def _drops(history: History, outcome: Outcome) -> Iterator[_Dropped]:
         for node in sorted(since[key].keys() - isr):
             first = since[key].pop(node)
             is_begun = first is begun[key]
+            if row["t"] - ruled.get(key[:2], -_ASKED_NS) < _ASKED_NS:
+                outcome.unjudged(key[0], "a follower that was dropped after a succession")
+                continue
             yield _Dropped(key, node, first, is_begun, row, limit_ms * 1_000_000)
         for node in isr - since[key].keys():
             since[key][node] = row

@@ -46,7 +46,9 @@ calm: `in_anothers_place`. What copies of a metadata log say of one state (``cop
 `copies`.
 
 Whose turn it was to lead, and elections for nothing: `elections`. Partitions that were left without
-a leader (``left-without-leader``): `without_leader`. Elections of which a broker was never told
+a leader (``left-without-leader``): `without_leader`; that never had one (``made-without-leader``):
+`first_leaders`; that were allowed an unclean election in vain (``allowed-and-not-led``):
+`unclean_allowed`. Elections of which a broker was never told
 (``election-untold``, ``in-sync-untold``), or of its own part too late (``metadata-before-roles``):
 `told_elections`. When a move of replicas may end: `moves`; one that was called off
 (``called-off-in-vain``): `called_off`. Leaders that say that they are none (``leader-denies``):
@@ -81,9 +83,11 @@ from checkers.promises.epochs.called_off import CALLED_OFF, called_off
 from checkers.promises.epochs.copies import COPIED, copies
 from checkers.promises.epochs.denials import ASKED, denials
 from checkers.promises.epochs.elections import ELECTIONS, elections
+from checkers.promises.epochs.first_leaders import FIRST, first_leaders
 from checkers.promises.epochs.in_anothers_place import OTHERS, in_anothers_place
 from checkers.promises.epochs.moves import MOVED, moves
 from checkers.promises.epochs.told_elections import IN_ORDER, TOLD, told_elections
+from checkers.promises.epochs.unclean_allowed import ALLOWED, unclean_allowed
 from checkers.promises.epochs.without_leader import LEADERLESS, without_leader
 
 if TYPE_CHECKING:
@@ -115,6 +119,8 @@ def check(history: History) -> Outcome:
         *before_commit(history, outcome),
         *elections(history, outcome),
         *without_leader(history, outcome),
+        *first_leaders(history, outcome),
+        *unclean_allowed(history, outcome),
         *moves(history, outcome),
         *called_off(history, outcome),
         *told_elections(history, outcome),
@@ -454,6 +460,8 @@ PROMISE: Final = Promise(
         "called-off-in-vain": "A move that is called off leaves the replicas that there were.",
         "raised-for-nothing": "No leader epoch is raised for the same leader and in-sync set.",
         "left-without-leader": "Where somebody lives and is in sync, somebody leads.",
+        "made-without-leader": "A new partition is led as soon as one of its replicas lives.",
+        "allowed-and-not-led": "Who lives leads as soon as an unclean election is allowed.",
         "election-untold": "Who lives and has to know is told of each election.",
         "in-sync-untold": "Every live broker is told of each in-sync set.",
         "metadata-before-roles": "Who leads or follows is told so before clients may be.",
@@ -464,6 +472,8 @@ PROMISE: Final = Promise(
         _STATES: "states of partitions, each once",
         ELECTIONS: "far from reassignments, by ZooKeeper's log",
         LEADERLESS: "but as a controller comes into office, by ZooKeeper's log",
+        FIRST: "with their topic or later, by ZooKeeper's log",
+        ALLOWED: "by an operator, and by ZooKeeper's log",
         MOVED: "replicas that were there before were dropped, by ZooKeeper's log",
         CALLED_OFF: "and that was answered, by the harness",
         ROLES: "leaderships that brokers took up or followed",
@@ -484,7 +494,8 @@ PROMISE: Final = Promise(
     blind=(
         "the election of a broker that was dead, but in sync",
         "brokers' dynamic configurations: unclean elections allowed for a whole broker",
-        "unclean elections that are allowed, or asked for, once nobody in sync lives: nobody does",
+        "unclean elections that are asked for once nobody in sync lives: nobody does; and those "
+        "that are allowed then for all topics of a broker",
         "two brokers that serve fetches in one leader epoch, or one after its time: consumers are "
         "not told who served them, nor in which epoch; and a leader that has not heard of its "
         "successor may serve what is committed",
@@ -496,6 +507,12 @@ PROMISE: Final = Promise(
         "whom a controller that does not number what it tells (Apache Kafka's) told of elections",
         "without ZooKeeper: assignments, the order of replicas, and the state in the end",
     ),
-    timed=frozenset({"election-untold", "in-sync-untold", "leader-denies", "partition-denied"}),
+    timed=frozenset(
+        {
+            *("election-untold", "in-sync-untold", "leader-denies", "partition-denied"),
+            *("made-without-leader", "allowed-and-not-led"),
+        }
+    ),
+    patient=frozenset({"made-without-leader", "allowed-and-not-led"}),
     check=check,
 )

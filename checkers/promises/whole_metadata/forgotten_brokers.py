@@ -25,12 +25,15 @@ from pyspark.sql import functions as F
 from checkers.facts.lives import with_life
 from checkers.facts.office import in_zookeeper
 from checkers.facts.registrations import Absence, absences
+from checkers.facts.timeline import FOREVER
 from checkers.judging.witness import Finding, Pick
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RULE: Final = "live-broker-forgotten"
+_TOLD_NS: Final = 5_000_000_000
+"""In which whoever a prober left out is named again: by the next event of the controller."""
 _BY: Final = ("arm", "trial", "node", "life", "process")
 Node = tuple[str, int, int]
 Row = Mapping[str, Any]
@@ -38,14 +41,16 @@ Row = Mapping[str, Any]
 
 def forgotten_brokers(history: History, excused: Callable[[Node, int], bool]) -> Iterator[Finding]:
     """``excused``: whether what that broker said when it was asked (ns) may be a forger's."""
-    gone, seen = absences(history), in_zookeeper(history)
+    gone, seen, probed = absences(history), in_zookeeper(history), _probed(history)
     by_reader: dict[tuple[Any, ...], list[Row]] = {}
     for change in _changes(history):
         if (change["arm"], change["trial"]) in seen:
             by_reader.setdefault(tuple(change[name] for name in _BY), []).append(change)
     told: set[tuple[Node, int, int]] = set()
-    for key, rows in sorted(by_reader.items()):
+    for key, changes in sorted(by_reader.items()):
         broker: Node = key[:3]
+        first_t, last_t = probed.get(broker, (FOREVER, FOREVER))
+        rows = [row for row in changes if not first_t <= row["t"] <= last_t + _TOLD_NS]
         for place, row in enumerate(rows):
             for other in sorted(set(row["before"] or ()) - set(row["brokers"])):
                 spans = gone.get((*broker[:2], other))
@@ -55,6 +60,20 @@ def forgotten_brokers(history: History, excused: Callable[[Node, int], bool]) ->
                 if one not in told and not excused(broker, row["invoke_t"]):
                     told.add(one)
                     yield _finding(row, other)
+
+
+def _probed(history: History) -> dict[Node, tuple[int, int]]:
+    """By broker, from when until when (ns) a prober told it who lives."""
+    if not history.has("probe"):
+        return {}
+    rows = history.frame("probe").where("api = 'UPDATE_METADATA' and node is not null")
+    spans = rows.groupBy("arm", "trial", "node").agg(
+        F.min("invoke_t").alias("first_t"), F.max("t").alias("last_t")
+    )
+    return {
+        (row["arm"], row["trial"], row["node"]): (row["first_t"], row["last_t"])
+        for row in spans.toArrow().to_pylist()
+    }
 
 
 def _stood(spans: Sequence[Absence], row: Row, earlier: Sequence[Row], other: int) -> bool:

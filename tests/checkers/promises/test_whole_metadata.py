@@ -179,7 +179,9 @@ FORGOTTEN: dict[str, tuple[list[tuple[int, list[int]]], list[tuple[int, str]], i
 
 @pytest.mark.parametrize("how", [*FORGOTTEN, "no more, forged", "no more, another life",
                                  "no more, at once with it", "no more, to another reader",
-                                 "no more, without ZooKeeper"])  # fmt: skip
+                                 "no more, without ZooKeeper", "no more, probed",
+                                 "no more, probed for roles", "no more, probed elsewhere",
+                                 "no more, probed later"])  # fmt: skip
 @judging(check, calm=calmed)
 def test_who_is_named_is_named_as_long_as_it_is_registered(calm: Any, how: str) -> Asks:
     named, steps, broken = FORGOTTEN[how.partition(",")[0] if how not in FORGOTTEN else how]
@@ -200,9 +202,14 @@ def test_who_is_named_is_named_as_long_as_it_is_registered(calm: Any, how: str) 
             calm.add("node_event", 550, node=2, event=event)
     if "forged" in how:
         calm.add("forged", 550, node=2, api="UPDATE_METADATA", lie="dead_broker", error=0)
+    if "probed" in how:
+        api = "LEADER_AND_ISR" if "roles" in how else "UPDATE_METADATA"
+        at = 700 if "later" in how else 550
+        calm.add("probe", at, node=1 if "elsewhere" in how else 2, api=api, invoke_t=at - 5)
     found = yield calm
     rule = "live-broker-forgotten"
-    assert found.counts.get(rule, 0) == (broken if how in FORGOTTEN else 0)
+    whose_doing = how not in FORGOTTEN and not how.endswith(("roles", "elsewhere", "later"))
+    assert found.counts.get(rule, 0) == (0 if whose_doing else broken)
     forged = [e.excuse for e in found.excuses() if e.rule == rule]
     assert forged == ["forged"] * ("forged" in how)
 

@@ -148,6 +148,44 @@ def test_what_becomes_of_a_deletion_that_waits_for_a_move(world, wait_until, ask
     assert world.admin.topic_exists("t")
 
 
+@pytest.mark.parametrize("names", [(), ("leave-who-never-led-alone",)])
+def test_who_leads_a_new_partition_as_its_only_replica_comes(world, wait_until, names):
+    node, brokers = started(world, 2, rules=rules_with(names))
+    wait_until(lambda: brokers[2].of(ApiKey.UPDATE_METADATA))  # it has read what there is
+    world.create_topic("t", (3,))
+    world.create_topic("another", (2,))
+    wait_until(lambda: world.state(TopicPartition("another", 0)))
+    assert world.state(T0) is None
+    world.broker(3)
+    wait_until(lambda: 3 in node.controller._context.live_broker_ids)
+    if not names:
+        wait_until(lambda: world.state(T0) == (3, 0, (3,)))
+        return
+    world.create_topic("later", (3,))
+    wait_until(lambda: world.state(TopicPartition("later", 0)))
+    assert world.state(T0) is None
+
+
+@pytest.mark.parametrize(("names", "leader"), [((), 3), (("ignore-what-is-allowed",), -1)])
+def test_who_leads_when_an_unclean_election_is_allowed(world, wait_until, names, leader):
+    node, brokers = started(world, 2, 3, rules=rules_with(names))
+    wait_until(lambda: node.controller.is_active)
+    world.create_topic("t", (2, 3))
+    wait_until(lambda: world.state(T0) == (2, 0, (2, 3)))
+    brokers[3].zk.close()
+    wait_until(lambda: world.state(T0) == (2, 1, (2,)))
+    brokers[2].zk.close()
+    wait_until(lambda: world.state(T0)[0] == -1)
+    world.broker(3)
+    wait_until(lambda: 3 in node.controller._context.live_broker_ids)
+    allowed = {"unclean.leader.election.enable": "true"}
+    world.admin.set_or_create_entity_configs("topics", "t", allowed)
+    node.controller.enable_topic_unclean_leader_election("t")
+    world.create_topic("later", (3,))
+    wait_until(lambda: world.state(TopicPartition("later", 0)))
+    assert world.state(T0)[0] == leader
+
+
 @pytest.mark.parametrize(("names", "waits"), [((), False), (("wait-for-who-is-given-up",), True)])
 def test_who_is_given_up_with_a_request_under_way(names, waits):
     """It hangs: it takes the connection, and never answers."""

@@ -82,12 +82,25 @@ def test_the_limit_is_what_brokers_were_told(limit_ms: int | None, is_found: boo
     assert bool([f for f in outcome.findings if f.rule == RULE]) is is_found
 
 
-def _came(*, sent: float = 35_000, took: float = 20, acks: int = -1, type: str = "ok") -> Zoo:
-    """Broker 2 comes into sync at 31 s, a record is sent, and broker 2 is dropped at 40 s."""
+def _came(
+    *,
+    sent: float = 35_000,
+    took: float = 20,
+    acks: int = -1,
+    type: str = "ok",
+    elected: float | None = None,
+) -> Zoo:
+    """Broker 2 comes into sync at 31 s, a record is sent, and broker 2 is dropped at 40 s; another
+    controller is elected."""
     story = _limited()
-    story.state(30_000, 1, [1, 3], leader_epoch=2, partition_epoch=2)
-    story.state(31_000, 1, [1, 2, 3], leader_epoch=2, partition_epoch=3)
-    story.state(40_000, 1, [1, 3], leader_epoch=2, partition_epoch=4)
+    sets = [(30_000.0, [1, 3]), (31_000.0, [1, 2, 3]), (40_000.0, [1, 3])]
+    for number, (t, isr) in enumerate(sets, 2):
+        if elected is not None and elected < t:
+            story.write(elected, "controller", "created", node=1)
+            elected = None
+        story.state(t, 1, isr, leader_epoch=2, partition_epoch=number)
+    if elected is not None:
+        story.write(elected, "controller", "created", node=1)
     wrote(story, sent, took, acks=acks, type=type)
     return story
 
@@ -101,6 +114,9 @@ def wrote(story: Zoo, t: float, took: float = 20, *, acks: int = -1, type: str =
 
 ALONE: dict[str, tuple[Callable[[], Zoo], bool]] = {
     "acknowledged alone": (_came, True),
+    "as another controller comes into office": (lambda: _came(elected=32_000), False),
+    "long after another came into office": (lambda: _came(elected=29_000), True),
+    "before another comes into office": (lambda: _came(elected=41_000), True),
     "before it came": (lambda: _came(sent=30_500), False),
     "as it came": (lambda: _came(sent=30_990), False),
     "as it was dropped": (lambda: _came(sent=39_990), False),

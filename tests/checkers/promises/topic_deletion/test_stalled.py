@@ -55,6 +55,15 @@ def unfinished(until_t: float) -> Story:
     return told
 
 
+def asked_for_late() -> Story:
+    """All have been there for long."""
+    told = story()
+    told.rows["topic_deletion"].clear()
+    told.add("topic_deletion", BACK + LIMIT_MS + 10_000, topic="t", step="requested")
+    told.add("topic_deletion", BACK + LIMIT_MS + 10_300, topic="t", step="gone")
+    return told
+
+
 def office(told: Story) -> None:
     zookeeper(told, BACK + 6_000, "controller", "removed", node=1)
     zookeeper(told, BACK + 6_100, "controller", "created", node=3)
@@ -74,6 +83,7 @@ CASES: dict[str, tuple[Callable[[], Story], Callable[[Story], Any], int, int]] =
         1,
     ),
     "done at once": (lambda: story(BACK + 300), lambda _: None, 0, 1),
+    "asked for late, and done at once": (asked_for_late, lambda _: None, 0, 1),
     "though another broker is away": (
         story,
         lambda s: zookeeper(s, 15_000, "broker", "removed", node=3),
