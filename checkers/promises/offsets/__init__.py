@@ -35,7 +35,9 @@ Violations:
   ``watermark-told-otherwise``, ``start-told-otherwise``, ``given-in-another-epoch``,
   ``read-refused``: the same of who reads there (`reads`);
 - ``given-too-much``, ``given-nothing``: gave more than it was asked for, or nothing to who asked
-  for little (`sizes`).
+  for little (`sizes`);
+- ``answered-too-soon``, ``answered-with-too-little``, ``answered-late``: did not wait for who asked
+  for that, or not for what was asked for, or for too long (`waits`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -63,6 +65,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.offsets.fenced import REFUSED, fenced, served
 from checkers.promises.offsets.reads import READS, reads
 from checkers.promises.offsets.sizes import sizes
+from checkers.promises.offsets.waits import WAITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +79,7 @@ _OF_EPOCHS: Final = (ENDS, OWN)
 _KINDS: Final = {
     **dict.fromkeys(_OF_EPOCHS, "epoch_end"),
     ANSWERS: "listed_offset",
-    READS: "read_at",
+    **dict.fromkeys((READS, WAITS), "read_at"),
 }
 _APART_NS: Final = 20_000_000
 """So much may a record's time be off against the harness's clock, besides the tie's own error."""
@@ -431,6 +434,12 @@ _SAYS: Final = {
     "{place} among them, and in more than one batch",
     "given-nothing": "broker {node} gave nothing at all to who had asked for {asked} bytes at "
     "most, and for {place} from offset {offset} on, which it told to be committed up to {known}",
+    "answered-too-soon": "broker {node} gave nothing of {place} from offset {offset} on to one who "
+    "wanted it to wait {asked} ms for a record, before these were over",
+    "answered-with-too-little": "broker {node} gave {known} bytes of {place} from offset {offset} "
+    "on to one who wanted it to wait for {asked}, before the time was up",
+    "answered-late": "broker {node} let one who asked for {place} from offset {offset} on wait "
+    "until {asked} ms were over; it had told an end of {known} a second before",
 }
 _SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
 
@@ -460,6 +469,9 @@ PROMISE: Final = Promise(
         "read-refused": "Who reads where an end was told is not out of range.",
         "given-too-much": "Who reads is given no more than asked for, or one batch (KIP-74).",
         "given-nothing": "Who asks for little is given one batch all the same (KIP-74).",
+        "answered-too-soon": "Who waits for records is given some, or waits as long as asked for.",
+        "answered-with-too-little": "Who waits for so many bytes is given as many, or waits on.",
+        "answered-late": "Who waits for a record is answered when there is one.",
         "fenced-for-nothing": "Nobody is told that the newest leader epoch is of the past.",
         "called-unknown": "Nobody is told that a leader epoch is unknown to who had taken it up.",
     },
@@ -468,11 +480,13 @@ PROMISE: Final = Promise(
         ENDS: "by leaders of whose own leader epoch the final log has a record",
         OWN: "to those who asked in that epoch",
         READS: "by brokers that served them",
+        WAITS: "of partitions that had nothing more to give",
         REFUSED: "because of that, by brokers asked each by itself",
     },
     blind=(
         "the record of the highest timestamp, and the end for followers",
         "ends of leader epochs of logs that retention may shorten",
     ),
+    timed=frozenset({"answered-late"}),
     check=check,
 )
