@@ -17,7 +17,9 @@ that set one of the two themselves:
 - ``rolled-too-late``: of a topic that sets ``segment.ms``, and whose brokers date what they append,
   a segment has a record that was appended more than that after its first one, where the final
   leader has taken both in its last leader epoch (LogSegment.shouldRoll). What is in the segment
-  that is written to is never compacted, and goes only when its latest record is too old.
+  that is written to is never compacted, and goes only when its latest record is too old. Where that
+  was set while the topic was used (`checkers.facts.altered`), a segment that was there by then is
+  as old as it may be at once.
 
 Lawful, and looks similar: a broker looks for the first time some seconds after it began
 (log.initial.task.delay.ms; `FIRST_LOOK` in run.json), and every so often after that; what is not
@@ -36,9 +38,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import final_leaders
+from checkers.facts.altered import Altered, Topic, altered
 from checkers.facts.deleted_records import deleted_to
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.lives import runs
+from checkers.history.run_info import dated_by_brokers, segment_ms_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -151,37 +155,55 @@ def _too_soon(
 
 def _too_late(history: History, outcome: Outcome) -> Iterator[tuple[Row, str]]:
     """One a log."""
-    leaders = final_leaders(history)
+    leaders, later = final_leaders(history), altered(history)
     own: dict[Key, tuple[Row, list[Row]]] = {}
+    limits: dict[Key, tuple[int, float]] = {}
     for row in history.rows("log_folder"):
         key = key_of(row)
-        end, facts = leaders.get(key), history.run.topic(*key[:3])
-        if facts.segment_ms is None or not facts.log_append_time or row["error"] is not None:
+        end, limit = leaders.get(key), _limit(history, key, later)
+        if limit is None or row["error"] is not None:
             continue
         if end is None or end["node"] != row["node"] or not row["epochs"]:
             continue
         alone_from = row["epochs"][-1]["first_offset"]
         kept = [one for one in row["kept"] or () if one["base_offset"] >= alone_from]
         if kept:
-            own[key] = (row, kept)
+            own[key], limits[key] = (row, kept), limit
     if not own:
         return
     begun = _begun_ms(history, own)
     for key, (row, kept) in own.items():
-        limit_ms = history.run.topic(*key[:3]).segment_ms or 0
+        limit_ms, since_ms = limits[key]
         for segment in kept:
             first_ms = begun.get((*key, segment["base_offset"]))
             if first_ms is None or segment["newest_ms"] < 0:
                 continue
             outcome.saw(*key[:2], ROLLED)
-            spans_ms = segment["newest_ms"] - first_ms
-            if spans_ms > limit_ms + _CLOCKS_MS:
+            if segment["newest_ms"] > max(first_ms + limit_ms, since_ms) + _CLOCKS_MS:
+                spans_ms = segment["newest_ms"] - first_ms
                 yield (
                     row,
                     f"has a segment at offset {segment['base_offset']} with records of "
                     f"{spans_ms / 1000:.1f} s, all of its present leader; segment.ms={limit_ms}",
                 )
                 break
+
+
+def _limit(
+    history: History, key: Key, later: Mapping[Topic, Altered | None]
+) -> tuple[int, float] | None:
+    """How old a segment may be (ms), and from when on (ms); None: nobody says, or not for sure."""
+    run, since_ms = history.run, 0.0
+    if key[:3] not in later:
+        facts = run.topic(*key[:3])
+        limit_ms, dated = facts.segment_ms, facts.log_append_time
+    else:
+        of = later[key[:3]]
+        if of is None or run.clock_offset_ns is None:
+            return None
+        limit_ms, dated = segment_ms_of(of.configs), dated_by_brokers(of.configs, run.brokers)
+        since_ms = (of.owed_t - run.clock_offset_ns) / 1e6
+    return None if limit_ms is None or not dated else (limit_ms, since_ms)
 
 
 def _begun_ms(

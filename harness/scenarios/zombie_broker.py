@@ -11,10 +11,10 @@ And the controller is told that brokers shut down, in the name of their former r
 must refuse that, or it gives those that are back nothing to lead any more.
 
 With its session a broker's watches are gone, too. Once it is back a topic of which each broker
-leads a partition, and nobody else has any, is given another setting: all must go by it. So is one
-that all have replicas of, and then each of its partitions is led by another: who followed when it
-was changed must go by it, too. Then brokers themselves are given other settings: those of the
-topics stay what they are.
+leads a partition, and nobody else has any, is given other settings: all must go by them, and roll
+segments that were there. So is one that all have replicas of, and then each of its partitions is
+led by another: who followed when it was changed must go by it, too. Then brokers themselves are
+given other settings: those of the topics stay what they are.
 
 Two more such topics keep no more than a few kilobytes, or seconds. As no broker ends here, each has
 the time to look after its logs.
@@ -62,6 +62,7 @@ FOLLOWED = "followed"
 """Of this one, too, the settings are changed."""
 CLEARED = "plain"
 """This one has none in the end."""
+RESET_TO = {**LOG_APPEND_TIME, **SHORT_SEGMENTS}
 FEW_BYTES = {**SHORT_SEGMENTS, "retention.bytes": "8192"}
 FEW_SECONDS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "retention.ms": "5000"}
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -112,7 +113,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries = [
         _altered("set", 50, "message.timestamp.type=CreateTime"),  # nobody has heard of any yet
         _altered("dated", 150, *texts(LOG_APPEND_TIME), topic=CLEARED),
-        replace(_altered("reset", back_ms, *texts(LOG_APPEND_TIME)), after="away-0"),
+        replace(_altered("reset", back_ms, *texts(RESET_TO)), after="away-0"),
         replace(
             _altered(FOLLOWED, back_ms + 100, *texts(LOG_APPEND_TIME), topic=FOLLOWED),
             after="reset",
