@@ -313,7 +313,8 @@ GROUP_REBALANCE = Scenario(
     overrides={
         "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
         "offsets.topic.replication.factor": "3",
-        "offsets.retention.check.interval.ms": "500",
+        # Seldom enough that a coordinator which has just begun is asked before it looks.
+        "offsets.retention.check.interval.ms": "1500",
         # 3 s by default: a group would hardly be there before its coordinator goes again.
         "group.initial.rebalance.delay.ms": "300",
         "group.min.session.timeout.ms": "1000",  # 6 s: nobody would be missed within a short run

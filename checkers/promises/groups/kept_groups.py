@@ -14,15 +14,19 @@ afterwards may know them any more.
   (OffsetDelete, KIP-496); a group's other positions stay (``kept-offset-lost``);
 - ``expired-offset-kept``: once all is calm (`checkers.facts.calm`) the coordinator tells of a
   position whose time, which its commit had named, was over before coordinators last looked for such
-  (GroupMetadata.removeExpiredOffsets, every ``offsets.retention.check.interval.ms``).
+  (GroupMetadata.removeExpiredOffsets, every ``offsets.retention.check.interval.ms``);
+- ``expired-offset-back``: whoever leads the group's partition tells of a position of which an
+  earlier leader had told, its time being over, that there is none: it was removed from memory, and
+  is still in the log.
 
-Lawful, and looks similar: the tombstone is not waited for. So the group may be back with the next
-coordinator, where the one that deleted it died before its followers had that (`DEATH_NS`; a fault
-may keep them from it for as long), or its partition of ``__consumer_offsets`` was just given to
-another (`MOVED_NS`), of which it need not have heard (seen on Apache Kafka 3.9.2). A commit of
-which nobody heard may come late. Who coordinates a group no more fails what it had written of it
-and what its followers had not (NOT_COORDINATOR; CoordinatorRuntime of Kafka 4): such a deletion may
-have been done, where another was committed as the leader meanwhile; excused, and counted.
+Lawful, and looks similar: the tombstone is not waited for. So the group (or the position, which
+went at any time since it was over) may be back with the next coordinator, where the one that
+deleted it died before its followers had that (`DEATH_NS`; a fault may keep them from it for as
+long), or its partition of ``__consumer_offsets`` was just given to another (`MOVED_NS`), of which
+it need not have heard (seen on Apache Kafka 3.9.2). A commit of which nobody heard may come late.
+Who coordinates a group no more fails what it had written of it and what its followers had not
+(NOT_COORDINATOR; CoordinatorRuntime of Kafka 4): such a deletion may have been done, where another
+was committed as the leader meanwhile; excused, and counted.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.calm import calm
@@ -49,6 +54,7 @@ GONE: Final = "deleted groups and positions asked for"
 EXPIRED: Final = "positions asked for after their time"
 LOST, BACK, STALE = "kept-offset-lost", "deleted-group-back", "expired-offset-kept"
 CLEARED: Final = "deleted-position-back"
+EXPIRED_BACK: Final = "expired-offset-back"
 CHECK_INTERVAL: Final = "offsets.retention.check.interval.ms"
 _CHECK_INTERVAL_MS: Final = 600_000
 """Kafka's default."""
@@ -67,6 +73,8 @@ SURE_NS: Final = 2_000_000_000
 DEATH_NS: Final = 4_000_000_000
 MOVED_NS: Final = 1_000_000_000
 _BY: Final = ["arm", "trial", "group"]
+_TOLD: Final = 20
+"""Of a group, so many that tell of what had been over are looked at."""
 Row = Mapping[str, Any]
 
 
@@ -97,6 +105,10 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
     told = steps.where(f"(type = 'ok' and step = 'ask') or ({no_group})").join(lives, _BY)
     told = told.withColumn("offset", F.when(F.expr(no_group), -1).otherwise(F.col("offset")))
     told = told.join(F.broadcast(when_calm(history)), ["arm", "trial"], "left")
+    asked = "step = 'ask' and invoke_t > kept_t and tried_t is null and vague = 0"
+    over = F.expr(f"{asked} and t > until_t - {_ROUNDED_NS}")
+    none = F.min(F.when(over & (F.col("offset") < 0), F.struct("t", "node")))
+    told = told.withColumn("none", none.over(Window.partitionBy(*_BY)))
     is_kept = F.expr(
         "invoke_t > kept_t and (invoke_t = tried_t or t < coalesce(tried_t, t + 1)) and vague = 0 "
         f"and t < coalesce(until_t - {_ROUNDED_NS}, t + 1)"
@@ -109,8 +121,11 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
     def first(wrong: Column) -> Column:
         return F.min(F.when(wrong, F.struct("t", "node", "offset")))
 
+    again = over & (F.col("offset") >= 0) & (F.col("invoke_t") > F.col("none.t"))
+    those = F.sort_array(F.collect_list(F.when(again, F.struct("t", "node", "offset", "invoke_t"))))
     surely = lost & F.expr("refused is null or t < refused.invoke_t")
-    found = told.groupBy(*_BY, "kept", "gone_t", "by", "how", "refused").agg(
+    lives_of = ("kept", "gone_t", "by", "how", "refused", "over_t", "none")
+    found = told.groupBy(*_BY, *lives_of).agg(
         F.count(F.when(is_kept, 1)).alias("kept_n"),
         F.count(F.when(is_gone, 1)).alias("gone_n"),
         F.count(F.when(is_over, 1)).alias("over_n"),
@@ -119,6 +134,8 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
         F.count(F.when(surely, 1)).alias("surely_n"),
         first(is_gone & tells).alias(BACK),
         first(is_over & tells).alias(STALE),
+        F.count(F.when(F.expr("invoke_t > none.t"), 1)).alias("none_n"),
+        F.slice(those, 1, _TOLD).alias("again"),
     )
     yield from in_courses(outcome, found, _BY, (), partial(_of_group, offices(history)))
 
@@ -130,7 +147,7 @@ def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[F
         outcome.saw(row["arm"], row["trial"], GONE, row["gone_n"])
         if row[BACK] is not None:
             yield _finding(CLEARED if row["how"] == "clear" else BACK, row)
-    outcome.saw(row["arm"], row["trial"], EXPIRED, row["over_n"])
+    outcome.saw(row["arm"], row["trial"], EXPIRED, max(row["over_n"], row["none_n"]))
     if row[LOST] is not None:
         if row["surely_n"] or not _given_away(offices, row):
             yield _finding(LOST, row)
@@ -138,6 +155,12 @@ def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[F
             outcome.excuse(row["arm"], row["trial"], LOST, "given-away", of=ASKED, n=row["lost_n"])
     if row[STALE] is not None:
         yield _finding(STALE, row)
+    elif row["again"] and not was_replaced(
+        offices, row, row["none"]["node"], row["none"]["t"], row["over_t"]
+    ):
+        led = [one for one in row["again"] if _leads(offices, row, one)]
+        if led:
+            yield _finding(EXPIRED_BACK, {**row, EXPIRED_BACK: led[0]})
 
 
 def when_calm(history: History) -> DataFrame:
@@ -166,17 +189,30 @@ def _given_away(offices: Offices, row: Row) -> bool:
     )
 
 
-def was_replaced(offices: Offices, row: Row, by: int, gone_t: int) -> bool:
-    """Whether who did it, ``by``, to the row's group may have died, or lost its partition, before
-    others had that; or nobody knows whose partition it was."""
+def _leads(offices: Offices, row: Row, told: Row) -> bool:
+    """Whether who told it led the group's partition as it was asked, and when it answered."""
+    states = offices.of(row["arm"], row["trial"], row["group"])
+    before = [state.row["leader"] for state in states if state.t <= told["invoke_t"]][-1:]
+    during = [s.row["leader"] for s in states if told["invoke_t"] < s.t <= told["t"]]
+    return bool(before) and {*before, *during} == {told["node"]}
+
+
+def was_replaced(
+    offices: Offices, row: Row, by: int, gone_t: int, from_t: int | None = None
+) -> bool:
+    """Whether who did it, ``by``, to the row's group, at ``gone_t`` or at any time since
+    ``from_t``, may have died, or lost its partition, before others had that; or nobody knows whose
+    partition it was."""
     arm, trial = row["arm"], row["trial"]
-    if any(-MOVED_NS < t - gone_t < DEATH_NS for t in offices.ends.get((arm, trial, by), ())):
+    begin_t = gone_t if from_t is None else min(from_t, gone_t)
+    ends = offices.ends.get((arm, trial, by), ())
+    if any(begin_t - MOVED_NS < t < gone_t + DEATH_NS for t in ends):
         return True
     states = offices.of(arm, trial, row["group"])
     led = next((state for state in reversed(states) if state.t <= gone_t), None)
     if led is None or led.row["leader"] != by:
         return True  # it had not heard yet that another coordinates the group
-    return any(abs(state.t - gone_t) < MOVED_NS for state in states)
+    return any(begin_t - MOVED_NS < state.t < gone_t + MOVED_NS for state in states)
 
 
 def _finding(rule: str, row: Row) -> Finding:
@@ -186,6 +222,7 @@ def _finding(rule: str, row: Row) -> Finding:
         CLEARED: "whose deletion had been acknowledged before",
         LOST: f"for which {row['kept']} had been acknowledged",
         STALE: "whose time was over before coordinators last looked",
+        EXPIRED_BACK: "whose time was over, and which there had been none of for an earlier one",
     }[rule]
     group = {"group": row["group"]}
     return Finding(
