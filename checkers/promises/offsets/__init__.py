@@ -10,9 +10,10 @@ Violations:
   record there (an earlier one is lawful: of an epoch in which nothing was kept; none (-1) as well;
   its own of a leader that had no record there as it took up the lead is excused);
 - ``end-too-early``: told an end that lies below a record that acks=all had acknowledged before;
-- ``end-never-committed``: told an end beyond what was committed: no record is before it in the
-  final log, or one of a later leader epoch than the one of the leader that told it, or one that was
-  appended only after it was told;
+- ``end-never-committed``: told an end beyond what was committed, or none at all (to one who would
+  be refused by who does not lead, or knows no end yet): no record is before it in the final log, or
+  one of a later leader epoch than the one of the leader that told it, or one that was appended only
+  after it was told;
 - ``time-otherwise``: told a record for a time that is not the first at or after it, or whose time
   or leader epoch is another in the final log;
 - ``time-missed``: told that there is none at or after a time, by a broker that had told an end
@@ -164,6 +165,7 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
         *_in_another_epoch(history, latest),
         _too_early(history, latest, log),
         _never_committed(latest, log),
+        _no_end(latest),
         _by_time(told.where("asked_ms >= 0 and offset >= 0"), log),
         _missed(history, told, latest, log),
     ]
@@ -287,6 +289,11 @@ def _never_committed(latest: DataFrame, log: DataFrame) -> DataFrame:
     later = "(_in is not null and leader_epoch >= 0 and _in > leader_epoch)"
     rows = rows.where(f"offset > log_end or {later} or coalesce(t < there_t, false)")
     return _broken("end-never-committed", rows, F.col("log_end"))
+
+
+def _no_end(latest: DataFrame) -> DataFrame:
+    """Every log has an end."""
+    return _broken("end-never-committed", latest.where("offset < 0"), F.col("log_end"))
 
 
 def _by_time(told: DataFrame, log: DataFrame) -> DataFrame:
