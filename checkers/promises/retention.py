@@ -13,7 +13,7 @@ that set one of the two themselves:
 - ``kept-beyond-time``: the latest record of its oldest segment is far older than ``retention.ms``;
 - ``expired-too-soon``: a log has lost its beginning, and has less than ``retention.bytes`` left; or
   a record was acknowledged there that was appended less than ``retention.ms`` ago, and the log
-  begins behind it;
+  begins behind it; or it was told to begin behind one (ListOffsets, Fetch) so soon;
 - ``rolled-too-late``: of a topic that sets ``segment.ms``, and whose brokers date what they append,
   a segment has a record that was appended more than that after its first one, where the final
   leader has taken both in its last leader epoch (LogSegment.shouldRoll). What is in the segment
@@ -32,6 +32,7 @@ all.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
     from checkers.history.run_info import TopicFacts
 
+TOLD: Final = "beginnings told of logs that lose what is old"
 LOGS: Final = "logs of topics whose retention bites"
 TAKEN: Final = "logs that lost their beginning to retention"
 ROLLED: Final = "segments that one leader has written alone"
@@ -63,6 +65,12 @@ SLACK_NS: Final = 5_000_000_000
 SLACK_MS: Final = 5_000
 _CLOCKS_MS: Final = 1_000
 """By so much the times of records may be off that somebody else's clock gave them."""
+_LIMITS: Final = "arm string, trial int, topic string, partition int, limit_ms bigint"
+_BEGINNINGS: Final = (
+    ("listed_offset", "asked_ms = -2", "offset"),
+    ("read_at", "log_start_offset is not null", "log_start_offset"),
+)
+"""By kind of answer: which of them tell where a log begins, and by which column."""
 _FIRSTS: Final = "arm string, trial int, topic string, partition int, node int, offset bigint"
 Row = dict[str, Any]
 
@@ -92,6 +100,8 @@ def check(history: History) -> Outcome:
             continue
         for rule, says in _too_long(history, row, facts, end):
             outcome.add(_finding(rule, row, says))
+    for finding in _told_too_soon(history, outcome):
+        outcome.add(finding)
     for row, says in _too_late(history, outcome):
         outcome.add(_finding("rolled-too-late", row, says))
     return outcome
@@ -151,6 +161,58 @@ def _too_soon(
                 f"begins at offset {begins}, behind offset {offset}, which was appended "
                 f"{age_ms / 1000:.1f} s ago; retention.ms={by_time}"
             )
+
+
+def _told_too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
+    """One a broker and partition: against the append time of the record before the beginning."""
+    run, later = history.run, altered(history)
+    limits = [
+        {**dict(zip(TP, key, strict=True)), "limit_ms": facts.retention_ms}
+        for key in final_leaders(history)
+        if (facts := run.topic(*key[:3])).retention_ms is not None and facts.retention_bytes is None
+        if key[:3] not in later and not deleted_to(history, key)
+    ]
+    told = [
+        history.frame(kind).where(f"type = 'ok' and {which}").select(
+            *TP, "node", "t", F.col(begin).alias("offset"), F.lit(kind).alias("kind")
+        )
+        for kind, which, begin in _BEGINNINGS
+        if history.has(kind)
+    ]  # fmt: skip
+    if not limits or not told or run.clock_offset_ns is None:
+        return
+    of = F.broadcast(history.table(limits, _LIMITS))
+    begins = functools.reduce(lambda one, other: one.unionAll(other), told).join(of, TP)
+    for one in begins.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(one["arm"], one["trial"], TOLD, one["count"])
+    dated = history.frame("produce").where(
+        "type = 'ok' and offset >= 0 and log_append_time_ms >= 0"
+    )
+    behind = (F.col("offset") + 1).alias("offset")
+    dated = dated.select(*TP, behind, "log_append_time_ms").distinct()
+    age_ms = ((F.col("t") - run.clock_offset_ns) / 1e6 - F.col("log_append_time_ms")).alias(
+        "age_ms"
+    )
+    rows = begins.where("offset > 0").join(dated, [*TP, "offset"])
+    rows = rows.select(*TP, "node", "t", "offset", "kind", "limit_ms", age_ms)
+    young = rows.where(f"age_ms < limit_ms - {_CLOCKS_MS}").groupBy(*TP, "node", "limit_ms")
+    one = F.min_by(F.struct("t", "offset", "kind", "age_ms"), "t").alias("one")
+    first = young.agg(F.count("*").alias("n"), one).orderBy(*TP, "node")
+    for row in first.toArrow().to_pylist():
+        one, at = row["one"], {name: row[name] for name in ("node", "topic", "partition")}
+        yield Finding(
+            "expired-too-soon",
+            f"node {row['node']} told {row['n']} times that its log of {row['topic']}-"
+            f"{row['partition']} begins behind a record younger than its retention: at offset "
+            f"{one['offset']}, behind one of {one['age_ms'] / 1000:.1f} s; "
+            f"retention.ms={row['limit_ms']}",
+            row["arm"],
+            row["trial"],
+            (
+                Pick(one["kind"], {**at, "t": one["t"]}, rows=1),
+                Pick("produce", {**at, "offset": one["offset"] - 1}, rows=1),
+            ),
+        )
 
 
 def _too_late(history: History, outcome: Outcome) -> Iterator[tuple[Row, str]]:
@@ -269,6 +331,7 @@ PROMISE: Final = Promise(
     },
     evidence={
         LOGS: "that were read, of final leaders",
+        TOLD: "to who asked its leader where it begins, or read it",
         TAKEN: "of those",
         ROLLED: "of topics that set how old a segment may be",
     },
@@ -277,7 +340,7 @@ PROMISE: Final = Promise(
         "what is kept too long by a broker that began less than 35 s before the end",
         "topics with both limits, or with neither; followers, and leaders of before",
         "segments that followers, or leaders of before, have written to; those of a size",
-        "when it went: only whether it may be gone in the end",
+        "when it went, where nobody asks meanwhile: only whether it may be gone in the end",
     ),
     timed=frozenset({"kept-beyond-size", "kept-beyond-time"}),
     check=check,
