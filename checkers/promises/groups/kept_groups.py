@@ -19,14 +19,14 @@ afterwards may know them any more.
   earlier leader had told, its time being over, that there is none: it was removed from memory, and
   is still in the log.
 
-Lawful, and looks similar: the tombstone is not waited for. So the group (or the position, which
-went at any time since it was over) may be back with the next coordinator, where the one that
-deleted it died before its followers had that (`DEATH_NS`; a fault may keep them from it for as
-long), or its partition of ``__consumer_offsets`` was just given to another (`MOVED_NS`), of which
-it need not have heard (seen on Apache Kafka 3.9.2). A commit of which nobody heard may come late.
-Who coordinates a group no more fails what it had written of it and what its followers had not
-(NOT_COORDINATOR; CoordinatorRuntime of Kafka 4): such a deletion may have been done, where another
-was committed as the leader meanwhile; excused, and counted.
+Lawful, and looks similar: who tells of less than it has read as it begins (`positions_told_late`);
+the tombstone is not waited for. So the group (or the position) may be back with the next
+coordinator, where the one that deleted it died before its followers had that (`DEATH_NS`; a fault
+may keep them from it for as long), or its partition of ``__consumer_offsets`` was just given to
+another (`MOVED_NS`), of which it need not have heard (seen on Apache Kafka 3.9.2). A commit of
+which nobody heard may come late. Who coordinates a group no more fails what it had written of it
+and what its followers had not (NOT_COORDINATOR; CoordinatorRuntime of Kafka 4): such a deletion may
+have been done, where another was committed as the leader meanwhile; excused, and counted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from checkers.facts.calm import calm
 from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.offices import Offices, offices
+from checkers.promises.groups.offices import Offices, offices, told_late
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -137,10 +137,13 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
         F.count(F.when(F.expr("invoke_t > none.t"), 1)).alias("none_n"),
         F.slice(those, 1, _TOLD).alias("again"),
     )
-    yield from in_courses(outcome, found, _BY, (), partial(_of_group, offices(history)))
+    judge = partial(_of_group, offices(history), told_late(history))
+    yield from in_courses(outcome, found, _BY, (), judge)
 
 
-def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+def _of_group(
+    offices: Offices, late: frozenset[str], rows: list[Row], outcome: Outcome
+) -> Iterator[Finding]:
     (row,) = rows
     outcome.saw(row["arm"], row["trial"], ASKED, row["kept_n"])
     if row["gone_n"] and not was_replaced(offices, row, row["by"], row["gone_t"]):
@@ -155,9 +158,7 @@ def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[F
             outcome.excuse(row["arm"], row["trial"], LOST, "given-away", of=ASKED, n=row["lost_n"])
     if row[STALE] is not None:
         yield _finding(STALE, row)
-    elif row["again"] and not was_replaced(
-        offices, row, row["none"]["node"], row["none"]["t"], row["over_t"]
-    ):
+    elif row["again"] and _held(offices, row) and row["arm"] not in late:
         led = [one for one in row["again"] if _leads(offices, row, one)]
         if led:
             yield _finding(EXPIRED_BACK, {**row, EXPIRED_BACK: led[0]})
@@ -197,22 +198,36 @@ def _leads(offices: Offices, row: Row, told: Row) -> bool:
     return bool(before) and {*before, *during} == {told["node"]}
 
 
-def was_replaced(
-    offices: Offices, row: Row, by: int, gone_t: int, from_t: int | None = None
-) -> bool:
-    """Whether who did it, ``by``, to the row's group, at ``gone_t`` or at any time since
-    ``from_t``, may have died, or lost its partition, before others had that; or nobody knows whose
-    partition it was."""
+def _held(offices: Offices, row: Row) -> bool:
+    """Whether who told that a position is gone had that in the log of a partition that it led, and
+    went on to: whatever is in that, its successor has."""
+    by, gone_t = row["none"]["node"], row["none"]["t"]
+    states = offices.of(row["arm"], row["trial"], row["group"])
+    led = next((state for state in reversed(states) if state.t <= gone_t), None)
+    return (
+        led is not None
+        and led.row["leader"] == by
+        and not _ended(offices, row, by, gone_t)
+        and not any(abs(s.t - gone_t) < MOVED_NS and s.row["leader"] != by for s in states)
+    )
+
+
+def _ended(offices: Offices, row: Row, by: int, gone_t: int) -> bool:
+    ends = offices.ends.get((row["arm"], row["trial"], by), ())
+    return any(-MOVED_NS < t - gone_t < DEATH_NS for t in ends)
+
+
+def was_replaced(offices: Offices, row: Row, by: int, gone_t: int) -> bool:
+    """Whether who did it, ``by``, to the row's group may have died, or lost its partition, before
+    others had that; or nobody knows whose partition it was."""
     arm, trial = row["arm"], row["trial"]
-    begin_t = gone_t if from_t is None else min(from_t, gone_t)
-    ends = offices.ends.get((arm, trial, by), ())
-    if any(begin_t - MOVED_NS < t < gone_t + DEATH_NS for t in ends):
+    if _ended(offices, row, by, gone_t):
         return True
     states = offices.of(arm, trial, row["group"])
     led = next((state for state in reversed(states) if state.t <= gone_t), None)
     if led is None or led.row["leader"] != by:
         return True  # it had not heard yet that another coordinates the group
-    return any(begin_t - MOVED_NS < state.t < gone_t + MOVED_NS for state in states)
+    return any(abs(state.t - gone_t) < MOVED_NS for state in states)
 
 
 def _finding(rule: str, row: Row) -> Finding:

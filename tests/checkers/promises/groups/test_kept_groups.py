@@ -329,8 +329,29 @@ RETURNS = {
         lambda s: (led_anew(s, 13_500), comes_back(s)),
         None,
     ),
-    "who had it was elected as it was over": (
-        lambda s: (led_anew(s), moved(s, OVER - 500, 3), comes_back(s)),
+    "another led it until just before": (
+        lambda s: (
+            led_anew(s, epoch=4),
+            moved(s, 11_000, 2),
+            moved(s, 12_500, 3),
+            comes_back(s),
+        ),
+        EXPIRED_BACK,
+    ),
+    "another led it as it went": (
+        lambda s: (led_anew(s, epoch=4), moved(s, 11_000, 2), comes_back(s)),
+        None,
+    ),
+    "only who is in sync changed as it went": (
+        lambda s: (led_anew(s, epoch=4), moved(s, 13_100, 3), comes_back(s)),
+        EXPIRED_BACK,
+    ),
+    "where a coordinator that begins may tell of less": (
+        lambda s: (
+            s.run["arms"][s.arm].update(positions_told_late=True),
+            led_anew(s),
+            comes_back(s),
+        ),
         None,
     ),
     "somebody may have deleted it": (
