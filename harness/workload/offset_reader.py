@@ -29,7 +29,7 @@ from typing import Any, Final
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
 from harness.workload.spec import WorkloadSpec
-from harness.workload.tails import Tails
+from harness.workload.tails import AT_ONCE, Tails
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 from nodes.wire.records import iter_batches, whole_batches
@@ -124,6 +124,8 @@ class OffsetReader(AskEach):
     ) -> None:
         if not fields:
             return
+        if kind == "read_at":
+            fields = {tp: {**AT_ONCE, **of} for tp, of in fields.items()}
         asked = Asked(self._asked, time.monotonic_ns(), kind, fields, goes_on)
         self._asked += 1
         self.recorder.invoke(asked.kind, asked.op, asked.invoke_t, node=channel.node)
@@ -326,7 +328,7 @@ def _frame(asked: Asked, client_id: str) -> bytes:
     elif asked.kind == "read_at":
         of_all = next(iter(asked.fields.values()))
         more = {"replica_id": -1, "isolation_level": 0, "max_bytes": of_all["max_bytes"]}
-        more |= {"max_wait": of_all.get("max_wait_ms", 0), "min_bytes": of_all.get("min_bytes", 0)}
+        more |= {"max_wait": of_all["max_wait_ms"], "min_bytes": of_all["min_bytes"]}
     return encode_request(
         build(request_class(*_API[asked.kind]), topics=rows, **more), 0, client_id
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+AT_ONCE: Final = {"max_wait_ms": 0, "min_bytes": 0}
 MAX_WAIT_MS: Final = 1_500
 _MIN_BYTES: Final = (1, 1, 2_000)
 _MOST_BYTES: Final = 64 * 1024
