@@ -187,7 +187,10 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         Role(  # of what is over it asks often: whether that is back it shows for a moment at most
             role="group-keeper",
             process="group-expirer",
-            params={"topic": TOPIC, "prefix": "brief", "keep_ms": KEEP_MS, "rate_per_s": 16.0},
+            params={
+                **{"topic": TOPIC, "prefix": "brief", "keep_ms": KEEP_MS, "rate_per_s": 24.0},
+                **{"visits": True, "clears": True},
+            },
         ),
         Role(  # a process of its own: who waits for an answer asks that broker nothing else
             role="group-keeper",
