@@ -20,13 +20,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_ANY: Final = (-1, 0, 7, 29, 31, 35, 42, 56)
-"""Whatever is asked: none; unknown, time-out, authorization, version, request, storage."""
+_ANY: Final = (-1, 0, 29, 31, 35, 42, 56)
+"""Whatever is asked: none; unknown, authorization, version, request, storage."""
+_WAITED: Final = 7
+"""REQUEST_TIMED_OUT: of what a broker waits for others with (DelayedProduce, which commits of
+positions go by as well, and DelayedDeleteRecords). Whatever else coordinators write they call
+COORDINATOR_NOT_AVAILABLE then, or REBALANCE_IN_PROGRESS (GroupMetadataManager.storeGroup,
+GroupCoordinatorService.handleOperationException), and a fetch is answered with what there is."""
 _PARTITION: Final = (3, 6, 17, 100)
 _EPOCH: Final = (74, 75)
 _GROUP: Final = (14, 15, 16, 24, 30)
 _MEMBER: Final = (22, 25, 27, 82, 110, 113)
-_COMMIT: Final = (*_GROUP, *_MEMBER, 3, 12, 17, 28, 69)
+_COMMIT: Final = (*_GROUP, *_MEMBER, _WAITED, 3, 12, 17, 28, 69)
 _ASK: Final = (*_GROUP, *_MEMBER, 3, 69, 88)
 _CONTROL: Final = (11, 77)
 ERRORS: Final[Mapping[str, tuple[int, ...]]] = {
@@ -34,7 +39,7 @@ ERRORS: Final[Mapping[str, tuple[int, ...]]] = {
     for kind, own in {
         "produce": (
             *(*_PARTITION, 2, 5, 10, 18, 19, 20, 21, 32, 43, 44, 45, 46, 47, 53, 59, 76, 87),
-            *(89, 90),
+            *(89, 90, _WAITED),
         ),
         # To a member of a group a poll also tells what its coordinator said.
         "fetch": (
@@ -47,7 +52,7 @@ ERRORS: Final[Mapping[str, tuple[int, ...]]] = {
         "coordinator": (14, 15, 24, 30, 53),
         "listed_offset": (*_PARTITION, *_EPOCH, 5, 9, 43, 78),
         "epoch_end": (*_PARTITION, *_EPOCH, 5, 9),
-        "records_deleted": (*_PARTITION, 1, 5, 9, 44),
+        "records_deleted": (*_PARTITION, 1, 5, 9, 44, _WAITED),
         "read_below": (*_PARTITION, 1, 5, 9),
         "read_at": (*_PARTITION, *_EPOCH, 1, 5, 9, 78),
         "metadata": (3, 5, 9, 17, 72, 100),
@@ -64,7 +69,7 @@ _TO_A_GROUP: Final = (*_ANY, *_GROUP, 13, 89)
 _JOIN: Final = (*_TO_A_GROUP, 23, 25, 26, 79, 81, 82)
 _BEAT: Final = (*_TO_A_GROUP, 22, 25, 27, 82)
 _LEAVE: Final = (*_TO_A_GROUP, 25, 82)
-_KEEP: Final = (*_TO_A_GROUP, 3, 12, 17, 22, 25, 27, 28, 44, 69, 82, 100, 110, 113)
+_KEEP: Final = (*_TO_A_GROUP, _WAITED, 3, 12, 17, 22, 25, 27, 28, 44, 69, 82, 100, 110, 113)
 _FETCH: Final = (*_TO_A_GROUP, 3, 69, 88, 100)
 _DESCRIBE: Final = (*_TO_A_GROUP, 69)
 _DELETE: Final = (*_TO_A_GROUP, 68, 69)

@@ -391,6 +391,18 @@ def _limit(value: Any) -> int | None:
         return None
 
 
+def segment_ms_of(configs: Mapping[str, Any]) -> int | None:
+    """How old a segment of a topic with these settings of its own may be; None: nobody says, or it
+    is drawn."""
+    return None if "segment.jitter.ms" in configs else _limit(configs.get("segment.ms"))
+
+
+def dated_by_brokers(configs: Mapping[str, Any], brokers: Mapping[str, Any]) -> bool:
+    """Whether brokers with those settings date what they append to a topic with these."""
+    default = brokers.get("log.message.timestamp.type")
+    return bool(configs.get("message.timestamp.type", default) == "LogAppendTime")
+
+
 def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> TopicFacts:
     """Kafka's own configuration names, at the top or under ``configs``."""
     body = read.mapping(facts, name)
@@ -406,7 +418,6 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
     is_compacted = "compact" in str(configs.get("cleanup.policy", "delete"))
     kept_ms = brokers.get("log.cleaner.delete.retention.ms", _LONGEST_RUN_MS)
     erased_ms = configs.get("delete.retention.ms", kept_ms)
-    dated_by = brokers.get("log.message.timestamp.type")
     own_ms, own_bytes = (
         None if is_compacted else _limit(configs.get(name))
         for name in ("retention.ms", "retention.bytes")
@@ -420,8 +431,8 @@ def _topic(read: _Reader, facts: Any, brokers: Mapping[str, Any], name: str) -> 
         expires=_expires(configs, brokers),
         retention_ms=own_ms,
         retention_bytes=own_bytes,
-        segment_ms=None if "segment.jitter.ms" in configs else _limit(configs.get("segment.ms")),
-        log_append_time=configs.get("message.timestamp.type", dated_by) == "LogAppendTime",
+        segment_ms=segment_ms_of(configs),
+        log_append_time=dated_by_brokers(configs, brokers),
         assignment=_assignment(read, body.get("assignment") or {}, f"{name}.assignment"),
         configs={str(key): str(value) for key, value in own.items()},
     )

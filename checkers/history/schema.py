@@ -245,6 +245,9 @@ _KINDS: Final = (
             "partition_max_bytes": "int32",  # and the most of this partition
             "given_bytes": "int32",  # of this partition
             "first_bytes": "int32",  # of those the first batch; 0: none was given
+            # How long the broker was to wait, and until it had how much; 0: not at all.
+            "max_wait_ms": "int32",
+            "min_bytes": "int32",
         },
     ),
     Kind(

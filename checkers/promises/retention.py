@@ -13,11 +13,13 @@ that set one of the two themselves:
 - ``kept-beyond-time``: the latest record of its oldest segment is far older than ``retention.ms``;
 - ``expired-too-soon``: a log has lost its beginning, and has less than ``retention.bytes`` left; or
   a record was acknowledged there that was appended less than ``retention.ms`` ago, and the log
-  begins behind it;
+  begins behind it; or it was told to begin behind one (ListOffsets, Fetch) so soon;
 - ``rolled-too-late``: of a topic that sets ``segment.ms``, and whose brokers date what they append,
   a segment has a record that was appended more than that after its first one, where the final
   leader has taken both in its last leader epoch (LogSegment.shouldRoll). What is in the segment
-  that is written to is never compacted, and goes only when its latest record is too old.
+  that is written to is never compacted, and goes only when its latest record is too old. Where that
+  was set while the topic was used (`checkers.facts.altered`), a segment that was there by then is
+  as old as it may be at once.
 
 Lawful, and looks similar: a broker looks for the first time some seconds after it began
 (log.initial.task.delay.ms; `FIRST_LOOK` in run.json), and every so often after that; what is not
@@ -30,15 +32,18 @@ all.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import final_leaders
+from checkers.facts.altered import Altered, Topic, altered
 from checkers.facts.deleted_records import deleted_to
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.lives import runs
+from checkers.history.run_info import dated_by_brokers, segment_ms_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
     from checkers.history.run_info import TopicFacts
 
+TOLD: Final = "beginnings told of logs that lose what is old"
 LOGS: Final = "logs of topics whose retention bites"
 TAKEN: Final = "logs that lost their beginning to retention"
 ROLLED: Final = "segments that one leader has written alone"
@@ -59,6 +65,12 @@ SLACK_NS: Final = 5_000_000_000
 SLACK_MS: Final = 5_000
 _CLOCKS_MS: Final = 1_000
 """By so much the times of records may be off that somebody else's clock gave them."""
+_LIMITS: Final = "arm string, trial int, topic string, partition int, limit_ms bigint"
+_BEGINNINGS: Final = (
+    ("listed_offset", "asked_ms = -2", "offset"),
+    ("read_at", "log_start_offset is not null", "log_start_offset"),
+)
+"""By kind of answer: which of them tell where a log begins, and by which column."""
 _FIRSTS: Final = "arm string, trial int, topic string, partition int, node int, offset bigint"
 Row = dict[str, Any]
 
@@ -88,6 +100,8 @@ def check(history: History) -> Outcome:
             continue
         for rule, says in _too_long(history, row, facts, end):
             outcome.add(_finding(rule, row, says))
+    for finding in _told_too_soon(history, outcome):
+        outcome.add(finding)
     for row, says in _too_late(history, outcome):
         outcome.add(_finding("rolled-too-late", row, says))
     return outcome
@@ -149,39 +163,109 @@ def _too_soon(
             )
 
 
+def _told_too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
+    """One a broker and partition: against the append time of the record before the beginning."""
+    run, later = history.run, altered(history)
+    limits = [
+        {**dict(zip(TP, key, strict=True)), "limit_ms": facts.retention_ms}
+        for key in final_leaders(history)
+        if (facts := run.topic(*key[:3])).retention_ms is not None and facts.retention_bytes is None
+        if key[:3] not in later and not deleted_to(history, key)
+    ]
+    told = [
+        history.frame(kind).where(f"type = 'ok' and {which}").select(
+            *TP, "node", "t", F.col(begin).alias("offset"), F.lit(kind).alias("kind")
+        )
+        for kind, which, begin in _BEGINNINGS
+        if history.has(kind)
+    ]  # fmt: skip
+    if not limits or not told or run.clock_offset_ns is None:
+        return
+    of = F.broadcast(history.table(limits, _LIMITS))
+    begins = functools.reduce(lambda one, other: one.unionAll(other), told).join(of, TP)
+    for one in begins.groupBy("arm", "trial").count().toArrow().to_pylist():
+        outcome.saw(one["arm"], one["trial"], TOLD, one["count"])
+    dated = history.frame("produce").where(
+        "type = 'ok' and offset >= 0 and log_append_time_ms >= 0"
+    )
+    behind = (F.col("offset") + 1).alias("offset")
+    dated = dated.select(*TP, behind, "log_append_time_ms").distinct()
+    age_ms = ((F.col("t") - run.clock_offset_ns) / 1e6 - F.col("log_append_time_ms")).alias(
+        "age_ms"
+    )
+    rows = begins.where("offset > 0").join(dated, [*TP, "offset"])
+    rows = rows.select(*TP, "node", "t", "offset", "kind", "limit_ms", age_ms)
+    young = rows.where(f"age_ms < limit_ms - {_CLOCKS_MS}").groupBy(*TP, "node", "limit_ms")
+    one = F.min_by(F.struct("t", "offset", "kind", "age_ms"), "t").alias("one")
+    first = young.agg(F.count("*").alias("n"), one).orderBy(*TP, "node")
+    for row in first.toArrow().to_pylist():
+        one, at = row["one"], {name: row[name] for name in ("node", "topic", "partition")}
+        yield Finding(
+            "expired-too-soon",
+            f"node {row['node']} told {row['n']} times that its log of {row['topic']}-"
+            f"{row['partition']} begins behind a record younger than its retention: at offset "
+            f"{one['offset']}, behind one of {one['age_ms'] / 1000:.1f} s; "
+            f"retention.ms={row['limit_ms']}",
+            row["arm"],
+            row["trial"],
+            (
+                Pick(one["kind"], {**at, "t": one["t"]}, rows=1),
+                Pick("produce", {**at, "offset": one["offset"] - 1}, rows=1),
+            ),
+        )
+
+
 def _too_late(history: History, outcome: Outcome) -> Iterator[tuple[Row, str]]:
     """One a log."""
-    leaders = final_leaders(history)
+    leaders, later = final_leaders(history), altered(history)
     own: dict[Key, tuple[Row, list[Row]]] = {}
+    limits: dict[Key, tuple[int, float]] = {}
     for row in history.rows("log_folder"):
         key = key_of(row)
-        end, facts = leaders.get(key), history.run.topic(*key[:3])
-        if facts.segment_ms is None or not facts.log_append_time or row["error"] is not None:
+        end, limit = leaders.get(key), _limit(history, key, later)
+        if limit is None or row["error"] is not None:
             continue
         if end is None or end["node"] != row["node"] or not row["epochs"]:
             continue
         alone_from = row["epochs"][-1]["first_offset"]
         kept = [one for one in row["kept"] or () if one["base_offset"] >= alone_from]
         if kept:
-            own[key] = (row, kept)
+            own[key], limits[key] = (row, kept), limit
     if not own:
         return
     begun = _begun_ms(history, own)
     for key, (row, kept) in own.items():
-        limit_ms = history.run.topic(*key[:3]).segment_ms or 0
+        limit_ms, since_ms = limits[key]
         for segment in kept:
             first_ms = begun.get((*key, segment["base_offset"]))
             if first_ms is None or segment["newest_ms"] < 0:
                 continue
             outcome.saw(*key[:2], ROLLED)
-            spans_ms = segment["newest_ms"] - first_ms
-            if spans_ms > limit_ms + _CLOCKS_MS:
+            if segment["newest_ms"] > max(first_ms + limit_ms, since_ms) + _CLOCKS_MS:
+                spans_ms = segment["newest_ms"] - first_ms
                 yield (
                     row,
                     f"has a segment at offset {segment['base_offset']} with records of "
                     f"{spans_ms / 1000:.1f} s, all of its present leader; segment.ms={limit_ms}",
                 )
                 break
+
+
+def _limit(
+    history: History, key: Key, later: Mapping[Topic, Altered | None]
+) -> tuple[int, float] | None:
+    """How old a segment may be (ms), and from when on (ms); None: nobody says, or not for sure."""
+    run, since_ms = history.run, 0.0
+    if key[:3] not in later:
+        facts = run.topic(*key[:3])
+        limit_ms, dated = facts.segment_ms, facts.log_append_time
+    else:
+        of = later[key[:3]]
+        if of is None or run.clock_offset_ns is None:
+            return None
+        limit_ms, dated = segment_ms_of(of.configs), dated_by_brokers(of.configs, run.brokers)
+        since_ms = (of.owed_t - run.clock_offset_ns) / 1e6
+    return None if limit_ms is None or not dated else (limit_ms, since_ms)
 
 
 def _begun_ms(
@@ -247,6 +331,7 @@ PROMISE: Final = Promise(
     },
     evidence={
         LOGS: "that were read, of final leaders",
+        TOLD: "to who asked its leader where it begins, or read it",
         TAKEN: "of those",
         ROLLED: "of topics that set how old a segment may be",
     },
@@ -255,7 +340,7 @@ PROMISE: Final = Promise(
         "what is kept too long by a broker that began less than 35 s before the end",
         "topics with both limits, or with neither; followers, and leaders of before",
         "segments that followers, or leaders of before, have written to; those of a size",
-        "when it went: only whether it may be gone in the end",
+        "when it went, where nobody asks meanwhile: only whether it may be gone in the end",
     ),
     timed=frozenset({"kept-beyond-size", "kept-beyond-time"}),
     check=check,

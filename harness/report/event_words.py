@@ -199,7 +199,13 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
     ),
     "read_at": lambda e: (
         f"node {e.node} was asked for what is at offset {e.offset} of {e.place}, by one who "
-        f"believed in leader epoch {e.believed_epoch}: "
+        f"believed in leader epoch {e.believed_epoch}"
+        + (
+            f" and would wait {e.max_wait_ms} ms for {e.min_bytes} bytes"
+            if e.get("max_wait_ms")
+            else ""
+        )
+        + ": "
         + (f"up to offset {e.found_end} was given" if e.type == "ok" else e.came_of)
     ),
     "read_below": lambda e: (

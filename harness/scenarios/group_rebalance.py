@@ -174,6 +174,14 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
                 "clears": True,
             },
         ),
+        Role(  # of what is over it asks often: whether that is back it shows for a moment at most
+            role="group-keeper",
+            process="group-expirer",
+            params={
+                **{"topic": TOPIC, "prefix": "brief", "keep_ms": KEEP_MS, "rate_per_s": 24.0},
+                **{"visits": True, "clears": True},
+            },
+        ),
         Role(  # a process of its own: who waits for an answer asks that broker nothing else
             role="group-keeper",
             process="group-waiter",
@@ -303,7 +311,8 @@ GROUP_REBALANCE = Scenario(
     overrides={
         "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
         "offsets.topic.replication.factor": "3",
-        "offsets.retention.check.interval.ms": "500",
+        # Seldom enough that a coordinator which has just begun is asked before it looks.
+        "offsets.retention.check.interval.ms": "1500",
         # 3 s by default: a group would hardly be there before its coordinator goes again.
         "group.initial.rebalance.delay.ms": "300",
         "group.min.session.timeout.ms": "1000",  # 6 s: nobody would be missed within a short run

@@ -11,13 +11,13 @@ And the controller is told that brokers shut down, in the name of their former r
 must refuse that, or it gives those that are back nothing to lead any more.
 
 With its session a broker's watches are gone, too. Once it is back a topic of which each broker
-leads a partition, and nobody else has any, is given another setting: all must go by it. So is one
-that all have replicas of, and then each of its partitions is led by another: who followed when it
-was changed must go by it, too. Then brokers themselves are given other settings: those of the
-topics stay what they are.
+leads a partition, and nobody else has any, is given other settings: all must go by them, and roll
+segments that were there. So is one that all have replicas of, and then each of its partitions is
+led by another: who followed when it was changed must go by it, too. Then brokers themselves are
+given other settings: those of the topics stay what they are.
 
-Two more such topics keep no more than a few kilobytes, or seconds. As no broker ends here, each has
-the time to look after its logs.
+Three more such topics keep no more than a few kilobytes, or seconds, one of these in a segment that
+is written to all the while. As no broker ends here, each has the time to look after its logs.
 
 At last another broker hangs while its controller waits for its answer, and stays away for longer
 than what it led may be without a leader: whoever gives it up may not wait for that answer.
@@ -40,6 +40,7 @@ from harness.scenarios.base import (
     Scenario,
     Stage,
     Topic,
+    offset_reader,
     replicated_load,
     rested,
     rounds,
@@ -57,13 +58,15 @@ BACK_MS = 1000
 """After it was let go, who was stopped has a session again, most often."""
 HARMLESS = "log.segment.delete.delay.ms"
 """Brokers are given two other values of it while they run; topics have settings of their own."""
-RESET, SIZED, TIMED = "reset", "sized", "timed"
+RESET, SIZED, TIMED, AGED = "reset", "sized", "timed", "aged"
 FOLLOWED = "followed"
 """Of this one, too, the settings are changed."""
 CLEARED = "plain"
 """This one has none in the end."""
+RESET_TO = {**LOG_APPEND_TIME, **SHORT_SEGMENTS}
 FEW_BYTES = {**SHORT_SEGMENTS, "retention.bytes": "8192"}
-FEW_SECONDS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "retention.ms": "5000"}
+ONE_SEGMENT = {**LOG_APPEND_TIME, "retention.ms": "5000"}
+FEW_SECONDS = {**ONE_SEGMENT, **SHORT_SEGMENTS}
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
@@ -74,7 +77,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
             Topic(name=name, assignment=spread(len(stage.nodes), stage.nodes, 1), configs=configs)
             for name, configs in (
                 *((RESET, {}), (CLEARED, {})),
-                *((SIZED, FEW_BYTES), (TIMED, FEW_SECONDS)),
+                *((SIZED, FEW_BYTES), (TIMED, FEW_SECONDS), (AGED, ONE_SEGMENT)),
             )
         ),
         Topic(name=FOLLOWED, assignment=spread(len(stage.nodes), stage.nodes, 3)),
@@ -84,13 +87,14 @@ def _topics(stage: Stage) -> Sequence[Topic]:
 def _workloads(stage: Stage) -> Sequence[Role]:
     return [
         *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
+        replace(offset_reader(AGED, len(stage.nodes)), process="offset-reader-aged"),
         Role(
             role="producer",
             process="producer-alone",
             params={
-                "topics": dict.fromkeys((RESET, CLEARED, SIZED, TIMED), len(stage.nodes)),
+                "topics": dict.fromkeys((RESET, CLEARED, SIZED, TIMED, AGED), len(stage.nodes)),
                 "acks": 1,
-                "rate_per_s": 120.0,
+                "rate_per_s": 150.0,
                 "first_value": 3_000_000_000,
             },
         ),
@@ -112,7 +116,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     entries = [
         _altered("set", 50, "message.timestamp.type=CreateTime"),  # nobody has heard of any yet
         _altered("dated", 150, *texts(LOG_APPEND_TIME), topic=CLEARED),
-        replace(_altered("reset", back_ms, *texts(LOG_APPEND_TIME)), after="away-0"),
+        replace(_altered("reset", back_ms, *texts(RESET_TO)), after="away-0"),
         replace(
             _altered(FOLLOWED, back_ms + 100, *texts(LOG_APPEND_TIME), topic=FOLLOWED),
             after="reset",

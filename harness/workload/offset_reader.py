@@ -14,6 +14,9 @@ Epochs are those of answers before. Of two epochs of the past the newest and ano
 asked for, by who believes in the newest epoch that it has heard of. Now and then a broker is asked
 by somebody who believes in the epoch before, or in one that nobody has heard of yet: it must be
 refused (KIP-320).
+
+Over a second connection whoever leads is asked as a consumer asks that is up to date (`tails`): for
+what is to come, and to answer when there is enough of it, or the time is up.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from typing import Any, Final
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
 from harness.workload.spec import WorkloadSpec
+from harness.workload.tails import AT_ONCE, Tails
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 from nodes.wire.records import iter_batches, whole_batches
@@ -72,15 +76,19 @@ class Params:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question in flight: what it says of each partition."""
+    """A question in flight: what it says of each partition. ``goes_on``: once it is answered, its
+    broker is asked for what comes next, and waited for."""
 
     op: int
     invoke_t: int
     kind: str
     fields: dict[tuple[str, int], dict[str, int]]
+    goes_on: bool = False
 
 
 class OffsetReader(AskEach):
+    connections = 2
+
     def __init__(self, spec: WorkloadSpec, params: Params) -> None:
         super().__init__(spec, params)
         self._partitions = [(t, p) for t, count in params.topics.items() for p in range(count)]
@@ -93,21 +101,32 @@ class OffsetReader(AskEach):
         old ones it may have from its disk by now."""
         self._lasts: dict[tuple[str, int], list[int]] = {}
         """Times of records that are the last ones of their segments."""
+        self._tails = Tails()
         self._asked = 0
         self._turn: dict[int, int] = {}
 
     def ask(self, channel: Channel) -> None:
+        if self._links.channels.index(channel) % self.connections:
+            self._send(channel, "read_at", self._tails.begin(channel.node), goes_on=True)
+            return
         turn = self._turn[channel.node] = self._turn.get(channel.node, -1) + 1
         question = _QUESTIONS[turn % len(_QUESTIONS)]
         fields = self._fields(question, turn // len(_QUESTIONS), time.time_ns() // 10**6)
+        self._send(channel, _KINDS.get(question, "listed_offset"), fields)
+
+    def _send(
+        self,
+        channel: Channel,
+        kind: str,
+        fields: dict[tuple[str, int], dict[str, int]],
+        *,
+        goes_on: bool = False,
+    ) -> None:
         if not fields:
             return
-        asked = Asked(
-            self._asked,
-            time.monotonic_ns(),
-            _KINDS.get(question, "listed_offset"),
-            fields,
-        )
+        if kind == "read_at":
+            fields = {tp: {**AT_ONCE, **of} for tp, of in fields.items()}
+        asked = Asked(self._asked, time.monotonic_ns(), kind, fields, goes_on)
         self._asked += 1
         self.recorder.invoke(asked.kind, asked.op, asked.invoke_t, node=channel.node)
         self._links.send(channel, _frame(asked, self._spec.process), asked)
@@ -204,7 +223,10 @@ class OffsetReader(AskEach):
                     self._remember(tp, found["found_ms"])
                 if not error and fields["asked_ms"] == LATEST:
                     self._end_told(tp, found["leader_epoch"], found["offset"])
+                    self._tails.told(tp, channel.node, found["leader_epoch"], found["offset"])
             self._row(channel, asked, tp, "fail" if error else "ok", t, **fields, **found)
+            if asked.goes_on and not error:
+                self._send(channel, "read_at", self._tails.go_on(tp, fields, found))
 
     def _end_told(self, tp: tuple[str, int], leader_epoch: int, end: int) -> None:
         newest = self._newest.get(tp, -1)
@@ -304,8 +326,9 @@ def _frame(asked: Asked, client_id: str) -> bytes:
     if asked.kind == "listed_offset":
         more = {"replica_id": -1, "isolation_level": 0}
     elif asked.kind == "read_at":
-        more = {"replica_id": -1, "isolation_level": 0, "max_wait": 0, "min_bytes": 0}
-        more["max_bytes"] = next(iter(asked.fields.values()))["max_bytes"]
+        of_all = next(iter(asked.fields.values()))
+        more = {"replica_id": -1, "isolation_level": 0, "max_bytes": of_all["max_bytes"]}
+        more |= {"max_wait": of_all["max_wait_ms"], "min_bytes": of_all["min_bytes"]}
     return encode_request(
         build(request_class(*_API[asked.kind]), topics=rows, **more), 0, client_id
     )

@@ -12,7 +12,9 @@ the first of which is not even its size, alone and behind such a fetch: bytes ar
 And what producers may get wrong: a batch that is not what its checksum says, one that counts fewer
 records than it has offsets, one that is larger than a topic takes (``max.message.bytes``), and an
 acknowledgement by two replicas, which nobody gives any more. Who asks for no answer (acks=0) is
-told of an error by the end of its connection alone (KafkaApis.handleProduceRequest).
+told of an error by the end of its connection alone (KafkaApis.handleProduceRequest). A client that
+is newer than its broker asks which versions that speaks (ApiVersions) in one that there is none of
+yet: it can read no answer but one in version 0 (KIP-511; RequestContext.parseRequest).
 Nothing changes, so it can be asked for all the while, whatever else goes on. Each is an
 `admin_request` row with the error that is ``wanted`` of the controller, and none may be `ok`; what
 is never answered shows as well, since others to the same broker are.
@@ -43,6 +45,8 @@ _TIMEOUT_MS: Final = 1_000
 """What a request allows the controller: a refusal waits for nothing."""
 OUT_OF_TURN: Final = "out-of-turn"
 """Why there is no answer to go by: it came before that of what was asked before."""
+UNREADABLE: Final = "unreadable"
+"""Why there is none: what came is no answer in the version that it was asked for in."""
 BEHIND_MS: Final = 300
 """So long waits the fetch that a request is behind, where its broker leads the partition."""
 LATER_NS: Final = 30_000_000
@@ -62,13 +66,18 @@ MOST_BYTES: Final = 1_048_588
 one record has more."""
 _TOPIC_RESOURCE: Final = 2
 _APPEND: Final = 2
+_NEWEST: Final = 2**15 - 1
+"""A version that no broker serves."""
+_VERSION_AT: Final = 6
+"""Where a frame says its version, behind its size and its API."""
 
 
 class Impossible(NamedTuple):
     """``fields``: of the request, given a topic that exists, with a partition 0; ``errors``: of its
     answer; ``lacks``: so many bytes of its end are left out; ``behind``: a fetch that waits is sent
     before it, at once; ``begins``: so many bytes of it are sent at once, and the rest a moment
-    later (None: all of it)."""
+    later (None: all of it); ``claims``: the version that it says it is of, in place of its own, and
+    is answered in the first one."""
 
     says: str
     api: ApiKey
@@ -79,6 +88,11 @@ class Impossible(NamedTuple):
     lacks: int = 0
     behind: bool = False
     begins: int | None = None
+    claims: int | None = None
+
+    @property
+    def answered_in(self) -> int:
+        return self.version if self.claims is None else 0
 
     def frames(self, topic: str, client_id: str) -> tuple[bytes, bytes]:
         """What is sent at once, and what a moment later."""
@@ -90,6 +104,9 @@ class Impossible(NamedTuple):
     def _own(self, topic: str, client_id: str) -> bytes:
         entity = build(request_class(self.api, self.version), **self.fields(topic))
         frame = encode_request(entity, 0, client_id)
+        if self.claims is not None:
+            claimed = self.claims.to_bytes(2, "big")
+            frame = frame[:_VERSION_AT] + claimed + frame[_VERSION_AT + len(claimed) :]
         size = len(frame) - self.lacks
         return (size - 4).to_bytes(4, "big") + frame[4:size]
 
@@ -329,6 +346,15 @@ IMPOSSIBLE: Final = (
         for where in ("", ", behind a fetch")
     ),
     Impossible(
+        "a version that there is none of",
+        ApiKey.API_VERSIONS,
+        3,
+        35,
+        lambda _: {"client_software_name": "biplane", "client_software_version": "1"},
+        lambda answer: (answer.error_code,),
+        claims=_NEWEST,
+    ),
+    Impossible(
         "half a request",
         ApiKey.DELETE_RECORDS,
         0,
@@ -401,9 +427,9 @@ class RefusedAsker(AskEach):
                 self._done(channel, "info", t, failure=OUT_OF_TURN)
                 return
         try:
-            _, answer = decode_response(what.api, what.version, payload)
-        except WireError as problem:
-            self._done(channel, "info", t, failure=str(problem))
+            _, answer = decode_response(what.api, what.answered_in, payload)
+        except WireError:
+            self._done(channel, "info", t, failure=UNREADABLE)
             return
         error = next((int(code) for code in what.errors(answer) if int(code)), 0)
         self._done(channel, "fail" if error else "ok", t, error=error)

@@ -310,6 +310,12 @@ def fails_when_bounced() -> bool:
     return True
 
 
+def erases_what_expires() -> bool:
+    """A position that is too old goes from the log as well, so that no other coordinator reads it
+    there (GroupMetadataManager.cleanupGroupMetadata)."""
+    return True
+
+
 def wakes_who_waits() -> bool:
     """A consumer that waits for records is answered when they are committed, not when its time is
     up (DelayedFetch)."""
@@ -486,6 +492,7 @@ class Rules:
     follower_high_watermark: Callable[[int, int, int], int] = isr.follower_high_watermark
     effective_min_isr: Callable[[int, int], int] = acks.effective_min_isr
     readable_end: Callable[[bool, int, int], int] = acks.readable_end
+    awaited_end: Callable[[bool, int, int], int] = acks.readable_end
     truncation_for: Callable[[EpochEnd, EpochEnd, int, int], Truncation] = truncation.truncation_for
     asks_leader_for_divergence: Callable[[], bool] = truncation.asks_leader_for_divergence
     """False makes followers cut at their high watermark without asking (before KIP-101)."""
@@ -544,6 +551,7 @@ class Rules:
     is_out_of_range: Callable[[int, int, int], bool] = is_out_of_range
     notes_epoch_at_election: Callable[[], bool] = notes_epoch_at_election
     wakes_who_waits: Callable[[], bool] = wakes_who_waits
+    erases_what_expires: Callable[[], bool] = erases_what_expires
     calls_off_moves: Callable[[], bool] = calls_off_moves
     lists_moves: Callable[[], bool] = lists_moves
     takes_in_what_is_kept: Callable[[], bool] = takes_in_what_is_kept

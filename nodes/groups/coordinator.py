@@ -130,6 +130,7 @@ class GroupCoordinator:
             self._erase,
             retention_ms=config.offsets_retention_minutes * 60_000,
             now_ms=now_ms,
+            rules=self._rules,
         )
         self._partition_count = config.offsets_topic_num_partitions
         self._owned: dict[int, object] = {}

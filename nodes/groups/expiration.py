@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, MutableMapping
 
+from nodes.core.rules import RULES, Rules
 from nodes.core.types import TopicPartition
 from nodes.groups.deletion import remove_if_vacant
 from nodes.groups.group import CONSUMER, Group, GroupState
@@ -39,6 +40,7 @@ class GroupExpiration:
         *,
         retention_ms: int,
         now_ms: Callable[[], int],
+        rules: Rules = RULES,
     ) -> None:
         self._lock = lock
         self._groups = groups
@@ -46,6 +48,7 @@ class GroupExpiration:
         self._append = append
         self._retention_ms = retention_ms
         self._now_ms = now_ms
+        self._rules = rules
 
     def run(self) -> None:
         """One check of all groups."""
@@ -64,7 +67,8 @@ class GroupExpiration:
         expired = expired_offsets(group, self._now_ms(), self._retention_ms)
         for tp in expired:
             del group.offsets[tp]
-        rows = [offset_row(group.group_id, tp, None) for tp in expired]
+        erased = expired if self._rules.erases_what_expires() else []
+        rows = [offset_row(group.group_id, tp, None) for tp in erased]
         rows += remove_if_vacant(group, self._groups, self._membership)
         if rows:
             self._append(group.group_id, rows)

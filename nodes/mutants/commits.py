@@ -292,6 +292,15 @@ COMMITS: Final = (
         breaks={"wakes_who_waits": no},
     ),
     Mutant(
+        name="answer-for-what-is-appended",
+        says="a consumer that waits is answered when records are appended, not when committed",
+        stands_for="KIP-74: who waits is answered when there is enough, or when its time is up",
+        scenario="group-rebalance",
+        found_by="offsets",
+        rule="answered-too-soon",
+        breaks={"awaited_end": _read_to_the_end},
+    ),
+    Mutant(
         name="wait-for-who-is-out",
         says="what is committed waits for every replica, in sync or not",
         stands_for="KIP-16: who lags leaves the in-sync set, so that nobody waits for it any more",

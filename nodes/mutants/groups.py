@@ -123,6 +123,15 @@ GROUPS: Final = (
         breaks={"erases_on_load": no},
     ),
     Mutant(
+        name="erase-from-memory-alone",
+        says="a position whose time is over goes from memory, and not from the log",
+        stands_for="KIP-211: what is expired is gone, whoever coordinates",
+        scenario="group-rebalance",
+        found_by="groups",
+        rule="expired-offset-back",
+        breaks={"erases_what_expires": no},
+    ),
+    Mutant(
         name="remember-groups-of-before",
         says="who coordinates a group again goes on from what it knew when it last did",
         stands_for="KAFKA-1012: a coordinator reads what is kept from the log that it leads",

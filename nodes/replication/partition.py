@@ -335,7 +335,7 @@ class Partition(IsrPartition):
         did not name one). Raises ApiError when it cannot be served any more."""
         with self._lock:
             own_log = self._log_for_reading(request.current_leader_epoch, params.only_leader)
-            end = self._rules.readable_end(
+            end = self._rules.awaited_end(
                 params.reads_to_log_end, self.high_watermark, own_log.log_end_offset
             )
             epoch_end = None

@@ -10,7 +10,9 @@ Role ``refused-asker`` asks every broker, all the while, for one such thing afte
   of configs is another one, and what those before 2.4 say of records, and lawful of them (`MIXED`,
   `CORRUPT`: run.json says of which arms). A broker
   trips (UNKNOWN_SERVER_ERROR), or runs out of time, as ZooKeeper is away, or its session ended:
-  not each of `TRIES` times and more, once all has come to calm;
+  not each of `TRIES` times and more, once all has come to calm. Or it answers in a form that its
+  client does not read: not in the version in which it was asked, or, where it does not know that
+  one, in the first (KIP-511);
 - ``never-refused``: in the end one kind of request is never answered by a broker, `TRIES` times or
   more, though others of the same client to the same broker are, in between, and though all was
   healed (`checkers.facts.calm`) when it was asked the last two times. A refusal waits for nothing,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 REFUSED: Final = "requests for what cannot be done"
 DONE, MUTE = "impossible-done", "never-refused"
 TURN: Final = "answered-out-of-turn"
+UNREADABLE: Final = "unreadable"
+"""How rows say so."""
 OTHERWISE: Final = "refused-otherwise"
 _TRIPPED: Final = frozenset({-1, 7})
 """UNKNOWN_SERVER_ERROR: the broker met an exception (KafkaApis.handleError); REQUEST_TIMED_OUT."""
@@ -71,7 +75,7 @@ def mixes(history: History, trial: Trial) -> bool:
 def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Finding]:
     rows = [r for r in rows_of(history, "admin_request", trial) if r["wanted"] is not None]
     older = dict(told for may, told in _OLDER.items() if history.run.may(trial[0], may))
-    outcome.saw(*trial, REFUSED, sum(row["error"] is not None for row in rows))
+    outcome.saw(*trial, REFUSED, sum(_is_answered(row) for row in rows))
     told: set[tuple[int, str]] = set()
     for row in rows:
         if row["type"] == "ok" and (row["node"], row["about"]) not in told:
@@ -88,7 +92,7 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
             yield Finding(
                 OTHERWISE,
                 f"node {row['node']} was asked for what cannot be done, {row['api']}: "
-                f"{row['about']}, and refused it with error {row['error']}, not {row['wanted']}",
+                f"{row['about']}, and refused it {_how(row)}, not with {row['wanted']}",
                 *trial,
                 (_pick(row),),
             )
@@ -123,7 +127,17 @@ def impossible(history: History, trial: Trial, outcome: Outcome) -> Iterator[Fin
                 )
 
 
+def _is_answered(row: Row) -> bool:
+    return row["error"] is not None or row["failure"] == UNREADABLE
+
+
+def _how(row: Row) -> str:
+    return "in a form that nobody reads" if row["error"] is None else f"with error {row['error']}"
+
+
 def _is_otherwise(row: Row, older: Mapping[int, int]) -> bool:
+    if row["failure"] == UNREADABLE:
+        return True
     error, wanted = row["error"], row["wanted"]
     known = error is None or error in (0, wanted, older.get(wanted))
     elsewhere = _NO_LEADER if row["api"] in _TO_LEADERS else _NO_CONTROLLER

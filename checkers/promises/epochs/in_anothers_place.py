@@ -4,7 +4,8 @@ Once all is calm, and a broker has had its time to hear of it (`checkers.facts.c
 nobody about a partition that another one leads by the last that was committed: not where its log
 begins, or what is in it at some time, does not let it begin later, takes no record
 (ReplicaManager.getPartitionOrException, fetchOnlyFromLeader). Of the answers with which a leader
-epoch is told, or believed in, `acting` says so by that epoch, whenever it was.
+epoch is told, or believed in, `acting` says so by that epoch, whenever it was. And at no time does
+that who has not led the partition yet.
 
 Who has records deleted by a follower loses them there alone, and is told that they are gone.
 
@@ -18,26 +19,31 @@ Clients that do not say whom they asked, and black boxes, are not judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.answers import deletion_steps
 from checkers.facts.calm import brokers
 from checkers.facts.calm_leaders import calm_leaders
 from checkers.facts.forgeries import taken_in
-from checkers.facts.leadership import TP, key_of
-from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
+from checkers.facts.leadership import SHOWN, TP, Key, key_of
+from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.epochs.denials import questions
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from checkers.history.frames import History
 
 RULE: Final = "served-by-another"
 DENIED: Final = "partition-denied"
 OTHERS: Final = "questions to who does not lead, once all was calm"
+_SEEN_NS: Final = 1_000_000_000
+"""A watch may see a commit so late."""
 _ERRORS: Final = {RULE: (0,), DENIED: (3, 5, 100)}
 """None; UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_ID."""
 
@@ -47,6 +53,8 @@ def in_anothers_place(history: History, outcome: Outcome) -> Iterator[Finding]:
     if rows is None:
         return
     nodes = brokers(history)
+    lied = {(key_of(row), row["node"]) for row in taken_in(history) if row["topic"]}
+    yield from _before_it_led(history, rows, nodes, lied)
     spans: list[dict[str, Any]] = []
     leaders: dict[tuple[Any, ...], int] = {}
     for key, leader, since_t, debts in calm_leaders(history, rows):
@@ -74,7 +82,6 @@ def in_anothers_place(history: History, outcome: Outcome) -> Iterator[Finding]:
             for rule, t in odd_t.items()
         ),
     )
-    lied = {(key_of(row), row["node"]) for row in taken_in(history) if row["topic"]}
     for row in sums.orderBy(*TP, "node").toArrow().to_pylist():
         key = key_of(row)
         outcome.saw(*key[:2], OTHERS, row["asked"])
@@ -84,6 +91,58 @@ def in_anothers_place(history: History, outcome: Outcome) -> Iterator[Finding]:
                 outcome.excuse(*key[:2], rule, "forged", of=OTHERS, n=n)
             elif n:
                 yield _finding(rule, row | row[rule], leaders[key])
+
+
+def _before_it_led(
+    history: History,
+    rows: DataFrame,
+    nodes: Mapping[tuple[str, int], set[int]],
+    lied: Collection[tuple[Key, int]],
+) -> Iterator[Finding]:
+    """Of partitions of which the store told, and that nobody deletes."""
+    gone, first_led = deletion_steps(history), _first_led(history)
+    spans = [
+        {**dict(zip((*TP, "node"), (*key, node), strict=True)), FROM: ALWAYS, TO: led_t}
+        for key, led in first_led.items()
+        for node in sorted(nodes.get(key[:2], ()))
+        if key[:3] not in gone and (key, node) not in lied
+        if (led_t := led.get(node, FOREVER)) > ALWAYS
+    ]
+    if not spans:
+        return
+    early = Timeline(spans, (*TP, "node")).at(history, rows, F.col("t"), "inner")
+    served = early.where("error = 0").groupBy(*TP, "node").agg(
+        F.count("*").alias("n"), F.min("t").alias("t"), F.min_by("kind", "t").alias("kind")
+    )  # fmt: skip
+    for row in served.orderBy(*TP, "node").toArrow().to_pylist():
+        at = {"topic": row["topic"], "partition": row["partition"]}
+        yield Finding(
+            RULE,
+            f"node {row['node']} answered {row['n']} times ({row['kind']}) for {row['topic']}-"
+            f"{row['partition']} as if it led that, and had not led it yet",
+            row["arm"],
+            row["trial"],
+            (
+                Pick("leadership", at, to_t=row["t"], last=True, rows=1),
+                Pick(row["kind"], {**at, "node": row["node"], "t": row["t"]}, rows=1),
+            ),
+        )
+
+
+def _first_led(history: History) -> dict[Key, dict[int, int]]:
+    """By partition and broker, when it can have led at the earliest (ns), by all that was ever
+    written of it; what only brokers showed says nothing."""
+    found: dict[Key, dict[int, int]] = {}
+    shown = {key_of(row) for row in history.rows("leadership") if row["source"] == SHOWN}
+    states = [row for row in history.rows("zk_write") if row["what"] == "state"]
+    for row in (*history.rows("leadership"), *states):
+        key, leader = key_of(row), row["leader"]
+        if row["topic"] is None or leader is None or leader < 0 or key in shown:
+            continue
+        t = row["t"] - (row["error_ns"] or 0) - _SEEN_NS
+        of = found.setdefault(key, {})
+        of[leader] = min(t, of.get(leader, t))
+    return found
 
 
 def _finding(rule: str, row: dict[str, Any], leader: int) -> Finding:

@@ -34,7 +34,8 @@ Violations:
 - ``memberless-refused``: a group that nobody ever joined is treated as if it had members
   (`memberless`);
 - ``kept-offset-lost``, ``deleted-group-back``, ``deleted-position-back``,
-  ``expired-offset-kept``: of groups without members (`kept_groups`, `raised_positions`);
+  ``expired-offset-kept``, ``expired-offset-back``: of groups without members (`kept_groups`,
+  `raised_positions`);
 - ``listed-otherwise``: of the groups that a coordinator lists to an operator (`listed_groups`);
 - ``joined-without-id``, ``visitor-remembered``: of groups that somebody asks to join who never
   comes back (`visited_groups`);
@@ -246,6 +247,7 @@ PROMISE: Final = Promise(
         "deleted-group-back": "A group that is deleted stays deleted.",
         "deleted-position-back": "A position that is deleted stays deleted.",
         "expired-offset-kept": "A position is kept for as long as was asked, and no longer.",
+        "expired-offset-back": "A position whose time is over, and which is gone, stays gone.",
         "listed-otherwise": "A coordinator lists its groups, and no others.",
         "joined-without-id": "Who asks to join is given an id first, and is no member by that.",
         "visitor-remembered": "A group that nobody came to join is forgotten.",

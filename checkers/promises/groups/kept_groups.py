@@ -14,9 +14,13 @@ afterwards may know them any more.
   (OffsetDelete, KIP-496); a group's other positions stay (``kept-offset-lost``);
 - ``expired-offset-kept``: once all is calm (`checkers.facts.calm`) the coordinator tells of a
   position whose time, which its commit had named, was over before coordinators last looked for such
-  (GroupMetadata.removeExpiredOffsets, every ``offsets.retention.check.interval.ms``).
+  (GroupMetadata.removeExpiredOffsets, every ``offsets.retention.check.interval.ms``);
+- ``expired-offset-back``: whoever leads the group's partition tells of a position of which an
+  earlier leader had told, its time being over, that there is none: it was removed from memory, and
+  is still in the log.
 
-Lawful, and looks similar: the tombstone is not waited for. So the group may be back with the next
+Lawful, and looks similar: who tells of less than it has read as it begins (`positions_told_late`);
+the tombstone is not waited for. So the group (or the position) may be back with the next
 coordinator, where the one that deleted it died before its followers had that (`DEATH_NS`; a fault
 may keep them from it for as long), or its partition of ``__consumer_offsets`` was just given to
 another (`MOVED_NS`), of which it need not have heard (seen on Apache Kafka 3.9.2). A commit of
@@ -31,13 +35,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.calm import calm
 from checkers.judging.courses import in_courses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.groups.offices import Offices, offices
+from checkers.promises.groups.offices import Offices, offices, told_late
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -49,6 +54,7 @@ GONE: Final = "deleted groups and positions asked for"
 EXPIRED: Final = "positions asked for after their time"
 LOST, BACK, STALE = "kept-offset-lost", "deleted-group-back", "expired-offset-kept"
 CLEARED: Final = "deleted-position-back"
+EXPIRED_BACK: Final = "expired-offset-back"
 CHECK_INTERVAL: Final = "offsets.retention.check.interval.ms"
 _CHECK_INTERVAL_MS: Final = 600_000
 """Kafka's default."""
@@ -67,6 +73,8 @@ SURE_NS: Final = 2_000_000_000
 DEATH_NS: Final = 4_000_000_000
 MOVED_NS: Final = 1_000_000_000
 _BY: Final = ["arm", "trial", "group"]
+_TOLD: Final = 20
+"""Of a group, so many that tell of what had been over are looked at."""
 Row = Mapping[str, Any]
 
 
@@ -97,6 +105,10 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
     told = steps.where(f"(type = 'ok' and step = 'ask') or ({no_group})").join(lives, _BY)
     told = told.withColumn("offset", F.when(F.expr(no_group), -1).otherwise(F.col("offset")))
     told = told.join(F.broadcast(when_calm(history)), ["arm", "trial"], "left")
+    asked = "step = 'ask' and invoke_t > kept_t and tried_t is null and vague = 0"
+    over = F.expr(f"{asked} and t > until_t - {_ROUNDED_NS}")
+    none = F.min(F.when(over & (F.col("offset") < 0), F.struct("t", "node")))
+    told = told.withColumn("none", none.over(Window.partitionBy(*_BY)))
     is_kept = F.expr(
         "invoke_t > kept_t and (invoke_t = tried_t or t < coalesce(tried_t, t + 1)) and vague = 0 "
         f"and t < coalesce(until_t - {_ROUNDED_NS}, t + 1)"
@@ -109,8 +121,11 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
     def first(wrong: Column) -> Column:
         return F.min(F.when(wrong, F.struct("t", "node", "offset")))
 
+    again = over & (F.col("offset") >= 0) & (F.col("invoke_t") > F.col("none.t"))
+    those = F.sort_array(F.collect_list(F.when(again, F.struct("t", "node", "offset", "invoke_t"))))
     surely = lost & F.expr("refused is null or t < refused.invoke_t")
-    found = told.groupBy(*_BY, "kept", "gone_t", "by", "how", "refused").agg(
+    lives_of = ("kept", "gone_t", "by", "how", "refused", "over_t", "none")
+    found = told.groupBy(*_BY, *lives_of).agg(
         F.count(F.when(is_kept, 1)).alias("kept_n"),
         F.count(F.when(is_gone, 1)).alias("gone_n"),
         F.count(F.when(is_over, 1)).alias("over_n"),
@@ -119,18 +134,23 @@ def kept_groups(history: History, outcome: Outcome) -> Iterator[tuple[Finding, i
         F.count(F.when(surely, 1)).alias("surely_n"),
         first(is_gone & tells).alias(BACK),
         first(is_over & tells).alias(STALE),
+        F.count(F.when(F.expr("invoke_t > none.t"), 1)).alias("none_n"),
+        F.slice(those, 1, _TOLD).alias("again"),
     )
-    yield from in_courses(outcome, found, _BY, (), partial(_of_group, offices(history)))
+    judge = partial(_of_group, offices(history), told_late(history))
+    yield from in_courses(outcome, found, _BY, (), judge)
 
 
-def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[Finding]:
+def _of_group(
+    offices: Offices, late: frozenset[str], rows: list[Row], outcome: Outcome
+) -> Iterator[Finding]:
     (row,) = rows
     outcome.saw(row["arm"], row["trial"], ASKED, row["kept_n"])
     if row["gone_n"] and not was_replaced(offices, row, row["by"], row["gone_t"]):
         outcome.saw(row["arm"], row["trial"], GONE, row["gone_n"])
         if row[BACK] is not None:
             yield _finding(CLEARED if row["how"] == "clear" else BACK, row)
-    outcome.saw(row["arm"], row["trial"], EXPIRED, row["over_n"])
+    outcome.saw(row["arm"], row["trial"], EXPIRED, max(row["over_n"], row["none_n"]))
     if row[LOST] is not None:
         if row["surely_n"] or not _given_away(offices, row):
             yield _finding(LOST, row)
@@ -138,6 +158,10 @@ def _of_group(offices: Offices, rows: list[Row], outcome: Outcome) -> Iterator[F
             outcome.excuse(row["arm"], row["trial"], LOST, "given-away", of=ASKED, n=row["lost_n"])
     if row[STALE] is not None:
         yield _finding(STALE, row)
+    elif row["again"] and _held(offices, row) and row["arm"] not in late:
+        led = [one for one in row["again"] if _leads(offices, row, one)]
+        if led:
+            yield _finding(EXPIRED_BACK, {**row, EXPIRED_BACK: led[0]})
 
 
 def when_calm(history: History) -> DataFrame:
@@ -166,11 +190,38 @@ def _given_away(offices: Offices, row: Row) -> bool:
     )
 
 
+def _leads(offices: Offices, row: Row, told: Row) -> bool:
+    """Whether who told it led the group's partition as it was asked, and when it answered."""
+    states = offices.of(row["arm"], row["trial"], row["group"])
+    before = [state.row["leader"] for state in states if state.t <= told["invoke_t"]][-1:]
+    during = [s.row["leader"] for s in states if told["invoke_t"] < s.t <= told["t"]]
+    return bool(before) and {*before, *during} == {told["node"]}
+
+
+def _held(offices: Offices, row: Row) -> bool:
+    """Whether who told that a position is gone had that in the log of a partition that it led, and
+    went on to: whatever is in that, its successor has."""
+    by, gone_t = row["none"]["node"], row["none"]["t"]
+    states = offices.of(row["arm"], row["trial"], row["group"])
+    led = next((state for state in reversed(states) if state.t <= gone_t), None)
+    return (
+        led is not None
+        and led.row["leader"] == by
+        and not _ended(offices, row, by, gone_t)
+        and not any(abs(s.t - gone_t) < MOVED_NS and s.row["leader"] != by for s in states)
+    )
+
+
+def _ended(offices: Offices, row: Row, by: int, gone_t: int) -> bool:
+    ends = offices.ends.get((row["arm"], row["trial"], by), ())
+    return any(-MOVED_NS < t - gone_t < DEATH_NS for t in ends)
+
+
 def was_replaced(offices: Offices, row: Row, by: int, gone_t: int) -> bool:
     """Whether who did it, ``by``, to the row's group may have died, or lost its partition, before
     others had that; or nobody knows whose partition it was."""
     arm, trial = row["arm"], row["trial"]
-    if any(-MOVED_NS < t - gone_t < DEATH_NS for t in offices.ends.get((arm, trial, by), ())):
+    if _ended(offices, row, by, gone_t):
         return True
     states = offices.of(arm, trial, row["group"])
     led = next((state for state in reversed(states) if state.t <= gone_t), None)
@@ -186,6 +237,7 @@ def _finding(rule: str, row: Row) -> Finding:
         CLEARED: "whose deletion had been acknowledged before",
         LOST: f"for which {row['kept']} had been acknowledged",
         STALE: "whose time was over before coordinators last looked",
+        EXPIRED_BACK: "whose time was over, and which there had been none of for an earlier one",
     }[rule]
     group = {"group": row["group"]}
     return Finding(

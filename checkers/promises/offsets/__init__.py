@@ -10,9 +10,10 @@ Violations:
   record there (an earlier one is lawful: of an epoch in which nothing was kept; none (-1) as well;
   its own of a leader that had no record there as it took up the lead is excused);
 - ``end-too-early``: told an end that lies below a record that acks=all had acknowledged before;
-- ``end-never-committed``: told an end beyond what was committed: no record is before it in the
-  final log, or one of a later leader epoch than the one of the leader that told it, or one that was
-  appended only after it was told;
+- ``end-never-committed``: told an end beyond what was committed, or none at all (to one who would
+  be refused by who does not lead, or knows no end yet): no record is before it in the final log, or
+  one of a later leader epoch than the one of the leader that told it, or one that was appended only
+  after it was told;
 - ``time-otherwise``: told a record for a time that is not the first at or after it, or whose time
   or leader epoch is another in the final log;
 - ``time-missed``: told that there is none at or after a time, by a broker that had told an end
@@ -35,7 +36,9 @@ Violations:
   ``watermark-told-otherwise``, ``start-told-otherwise``, ``given-in-another-epoch``,
   ``read-refused``: the same of who reads there (`reads`);
 - ``given-too-much``, ``given-nothing``: gave more than it was asked for, or nothing to who asked
-  for little (`sizes`).
+  for little (`sizes`);
+- ``answered-too-soon``, ``answered-with-too-little``, ``answered-late``: did not wait for who asked
+  for that, or not for what was asked for, or for too long (`waits`).
 
 Lawful, and looks similar: a leader that was deposed and has not heard of it tells an older end, in
 its own leader epoch; nobody is told a new leader's end before all of the epochs before are
@@ -63,6 +66,7 @@ from checkers.judging.witness import Finding, Pick
 from checkers.promises.offsets.fenced import REFUSED, fenced, served
 from checkers.promises.offsets.reads import READS, reads
 from checkers.promises.offsets.sizes import sizes
+from checkers.promises.offsets.waits import WAITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +80,7 @@ _OF_EPOCHS: Final = (ENDS, OWN)
 _KINDS: Final = {
     **dict.fromkeys(_OF_EPOCHS, "epoch_end"),
     ANSWERS: "listed_offset",
-    READS: "read_at",
+    **dict.fromkeys((READS, WAITS), "read_at"),
 }
 _APART_NS: Final = 20_000_000
 """So much may a record's time be off against the harness's clock, besides the tie's own error."""
@@ -161,6 +165,7 @@ def _listed(history: History, outcome: Outcome) -> list[DataFrame]:
         *_in_another_epoch(history, latest),
         _too_early(history, latest, log),
         _never_committed(latest, log),
+        _no_end(latest),
         _by_time(told.where("asked_ms >= 0 and offset >= 0"), log),
         _missed(history, told, latest, log),
     ]
@@ -284,6 +289,11 @@ def _never_committed(latest: DataFrame, log: DataFrame) -> DataFrame:
     later = "(_in is not null and leader_epoch >= 0 and _in > leader_epoch)"
     rows = rows.where(f"offset > log_end or {later} or coalesce(t < there_t, false)")
     return _broken("end-never-committed", rows, F.col("log_end"))
+
+
+def _no_end(latest: DataFrame) -> DataFrame:
+    """Every log has an end."""
+    return _broken("end-never-committed", latest.where("offset < 0"), F.col("log_end"))
 
 
 def _by_time(told: DataFrame, log: DataFrame) -> DataFrame:
@@ -431,6 +441,12 @@ _SAYS: Final = {
     "{place} among them, and in more than one batch",
     "given-nothing": "broker {node} gave nothing at all to who had asked for {asked} bytes at "
     "most, and for {place} from offset {offset} on, which it told to be committed up to {known}",
+    "answered-too-soon": "broker {node} gave nothing of {place} from offset {offset} on to one who "
+    "wanted it to wait {asked} ms for a record, before these were over",
+    "answered-with-too-little": "broker {node} gave {known} bytes of {place} from offset {offset} "
+    "on to one who wanted it to wait for {asked}, before the time was up",
+    "answered-late": "broker {node} let one who asked for {place} from offset {offset} on wait "
+    "until {asked} ms were over; it had told an end of {known} a second before",
 }
 _SHOWS_KNOWN: Final = ("begins-otherwise", "end-too-early", "time-missed", "epoch-ends-otherwise")
 
@@ -460,6 +476,9 @@ PROMISE: Final = Promise(
         "read-refused": "Who reads where an end was told is not out of range.",
         "given-too-much": "Who reads is given no more than asked for, or one batch (KIP-74).",
         "given-nothing": "Who asks for little is given one batch all the same (KIP-74).",
+        "answered-too-soon": "Who waits for records is given some, or waits as long as asked for.",
+        "answered-with-too-little": "Who waits for so many bytes is given as many, or waits on.",
+        "answered-late": "Who waits for a record is answered when there is one.",
         "fenced-for-nothing": "Nobody is told that the newest leader epoch is of the past.",
         "called-unknown": "Nobody is told that a leader epoch is unknown to who had taken it up.",
     },
@@ -468,11 +487,13 @@ PROMISE: Final = Promise(
         ENDS: "by leaders of whose own leader epoch the final log has a record",
         OWN: "to those who asked in that epoch",
         READS: "by brokers that served them",
+        WAITS: "of partitions that had nothing more to give",
         REFUSED: "because of that, by brokers asked each by itself",
     },
     blind=(
         "the record of the highest timestamp, and the end for followers",
         "ends of leader epochs of logs that retention may shorten",
     ),
+    timed=frozenset({"answered-late"}),
     check=check,
 )

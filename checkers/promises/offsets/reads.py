@@ -40,6 +40,7 @@ from checkers.facts.leadership import TP
 from checkers.facts.unions import united
 from checkers.judging.outcome import Outcome
 from checkers.promises.offsets.fenced import served
+from checkers.promises.offsets.waits import waits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,13 +56,7 @@ _OUT_OF_RANGE: Final = 1
 def reads(history: History, outcome: Outcome, log: DataFrame) -> list[DataFrame]:
     """What is broken, by rule: `TP`, node, t, asked (what was believed), offset, known. ``log``:
     the final one, with when each of its records can have been there (``there_t``)."""
-    gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
-    given = history.frame("read_at").where("type = 'ok' and topic is not null")
-    if gone:
-        names = [dict(zip(("arm", "trial", "topic"), topic, strict=True)) for topic in sorted(gone)]
-        table = history.table(names, "arm string, trial int, topic string")
-        given = given.join(F.broadcast(table), ["arm", "trial", "topic"], "left_anti")
-    given = history.keep("reads at ends", lambda: given)
+    given = history.keep("reads at ends", lambda: _given(history))
     for row in given.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], READS, row["count"])
     found = [_begins(history, given), _in_another_epoch(history, given), _fallen(history, given)]
@@ -82,7 +77,18 @@ def reads(history: History, outcome: Outcome, log: DataFrame) -> list[DataFrame]
             *_watermarks(beside),
         ]
     once = past.dropDuplicates([*TP, "node", "t"])
-    return [*found, _named("fetch-fence-ignored", once)]
+    return [*found, _named("fetch-fence-ignored", once), *waits(history, outcome, given)]
+
+
+def _given(history: History) -> DataFrame:
+    """Of topics that nobody deletes."""
+    gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
+    given = history.frame("read_at").where("type = 'ok' and topic is not null")
+    if not gone:
+        return given
+    names = [dict(zip(("arm", "trial", "topic"), topic, strict=True)) for topic in sorted(gone)]
+    table = history.table(names, "arm string, trial int, topic string")
+    return given.join(F.broadcast(table), ["arm", "trial", "topic"], "left_anti")
 
 
 def _watermarks(beside: DataFrame) -> list[DataFrame]:

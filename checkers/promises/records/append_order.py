@@ -22,11 +22,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import final_leaders
-from checkers.facts.details import details
+from checkers.facts.altered import altered
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.records.append_times import slack_ns
-from checkers.promises.records.unheeded import ALTERED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,17 +40,13 @@ Row = Mapping[str, Any]
 def fallen_times(history: History) -> Iterator[tuple[Finding, int]]:
     """By partition, the first such record and how many there are."""
     gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
-    altered = {
-        (row["arm"], row["trial"], details(row).get("topic"))
-        for row in history.rows("fault")
-        if row["fault"] == ALTERED
-    }
+    others = altered(history)
     ruled = [
         {**dict(zip(TP, key, strict=True)), "node": end["node"], "_log": number}
         for number, (key, end) in enumerate(final_leaders(history).items())
         if key[:3] not in gone
         and history.run.topic(*key[:3]).log_append_time
-        and key[:3] not in altered
+        and key[:3] not in others
     ]
     kinds = "arm string, trial int, topic string, partition int, node int, _log int"
     leaders = F.broadcast(history.table(ruled, kinds))

@@ -3,8 +3,9 @@
 What clients of a run send is sound: no error says that a record, or a question (`_KINDS`), is
 malformed, too large or forbidden lawfully (Kafka's Errors; LogValidator, KafkaApis). That a
 partition is led elsewhere, too few are in sync, or a producer's sequence is unknown are answers of
-other promises, and lawful as such; but how many are in sync concerns nobody who does not ask for
-all of them (Partition.appendRecordsToLeader). Not every system knows every question: that it does
+other promises, and lawful as such; but how many are in sync, and that they take their time,
+concerns nobody who does not ask for all of them (Partition.appendRecordsToLeader,
+ReplicaManager.delayedProduceRequestRequired). Not every system knows every question: that it does
 not is no refusal (UNSUPPORTED_VERSION).
 
 Nor is any request answered with an error that Kafka does not have for it: its client cannot know
@@ -64,13 +65,13 @@ _UNSOUND: Final = (2, 12, 17, 23, 24, 26, 28, 42, 43, 44)
 INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, INVALID_COMMIT_OFFSET_SIZE, INVALID_REQUEST,
 UNSUPPORTED_FOR_MESSAGE_FORMAT, POLICY_VIOLATION (only topics that lose records are asked to): to
 who asks."""
-_TOO_FEW: Final = (19, 20)
-"""NOT_ENOUGH_REPLICAS, before and after the append: of acks=all alone."""
+_OF_ALL: Final = (7, 19, 20)
+"""REQUEST_TIMED_OUT; NOT_ENOUGH_REPLICAS, before and after the append: of acks=all alone."""
 
 
 def judge_refused(history: History) -> Iterator[Finding]:
     forbidden = () if AUTHORIZER in history.run.brokers else _FORBIDDEN
-    unasked = F.col("error").isin(*_TOO_FEW) & (F.col("acks") != -1)
+    unasked = F.col("error").isin(*_OF_ALL) & (F.col("acks") != -1)
     odd = F.col("error").isin(*_NEVER, *forbidden) | unasked | _unanswerable("produce")
     rows = history.frame("produce").where(odd)
     rows = rows.unionByName(_of_producers(history))

@@ -2,10 +2,9 @@
 
 A topic is given ``message.timestamp.type=LogAppendTime`` while it is written to, or that is taken
 from it (faults ``alter-topic``, ``unseen-settings``). Every broker hears of that: by a notification
-that it watches, or, when its ZooKeeper session ended meanwhile, because it looks for what it missed
-with the next one (ZkNodeChangeNotificationListener). So once all is calm every leader dates what it
-appends, and its answers say when that was (KIP-32), or none does: a setting that a topic has no
-more is the broker's default again (LogConfig.fromProps).
+that it watches, or because it looks for what it missed (`checkers.facts.altered`). So once all is
+calm every leader dates what it appends, and its answers say when that was (KIP-32), or none does: a
+setting that a topic has no more is the broker's default again (LogConfig.fromProps).
 
 - ``setting-unheeded``: an answer to what was sent then says nothing of it, or does, and should not.
 
@@ -20,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.calm import calm
-from checkers.facts.details import details
-from checkers.facts.leadership import TP, black_boxes
+from checkers.facts.altered import altered
+from checkers.facts.leadership import TP
+from checkers.history.run_info import dated_by_brokers
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 
@@ -31,11 +30,7 @@ if TYPE_CHECKING:
 
 RULE: Final = "setting-unheeded"
 HEEDED: Final = "acknowledged records of topics whose settings were changed"
-ALTERED: Final = ("alter-topic", "unseen-settings")
-_FAILED: Final = "failed"
-_SETTING: Final = "message.timestamp.type"
-_DEFAULT: Final = "log.message.timestamp.type"
-_BY_SENDER, _BY_BROKER = "CreateTime", "LogAppendTime"
+_BY_BROKER: Final = "LogAppendTime"
 
 
 def judge_unheeded(history: History, outcome: Outcome) -> None:
@@ -61,23 +56,16 @@ def judge_unheeded(history: History, outcome: Outcome) -> None:
 def _owed(history: History) -> list[dict[str, Any]]:
     """By topic that was altered: from when on (ns) all go by that, the fault, and whether brokers
     date what they append then."""
-    boxes, quiet = set(black_boxes(history)), calm(history)
-    gone = {(row["arm"], row["trial"], row["topic"]) for row in history.rows("topic_deletion")}
-    last: dict[tuple[str, int, str], dict[str, Any]] = {}
-    for row in history.rows("fault"):
-        if row["fault"] in ALTERED and row["phase"] in ("injected", _FAILED):
-            last[row["arm"], row["trial"], details(row).get("topic", "")] = row
-    found = []
-    for (arm, trial, topic), row in last.items():
-        if arm in boxes or (arm, trial, topic) in gone or row["phase"] == _FAILED:
-            continue
-        default = history.run.brokers.get(_DEFAULT, _BY_SENDER)
-        dates = details(row)["configs"].get(_SETTING, default) == _BY_BROKER
-        then = quiet.get((arm, trial))
-        if then is not None:
-            at = {"arm": arm, "trial": trial, "topic": topic, "id": row["id"], "dates": int(dates)}
-            found.append({**at, "owed_t": then.owed_from(row["t"])})
-    return found
+    return [
+        {
+            **dict(zip(("arm", "trial", "topic"), topic, strict=True)),
+            "id": of.id,
+            "dates": int(dated_by_brokers(of.configs, history.run.brokers)),
+            "owed_t": of.owed_t,
+        }
+        for topic, of in altered(history).items()
+        if of is not None
+    ]
 
 
 def _finding(row: dict[str, Any]) -> Finding:

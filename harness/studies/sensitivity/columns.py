@@ -31,7 +31,8 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "listed_offset": "topic partition asked_ms believed_epoch",
     "epoch_end": "topic partition believed_epoch asked_epoch",
     "records_deleted": "topic partition offset",
-    "read_at": "topic partition offset believed_epoch max_bytes partition_max_bytes",
+    "read_at": "topic partition offset believed_epoch max_bytes partition_max_bytes "
+    "max_wait_ms min_bytes",
     "read_below": "topic partition offset",
     "metadata": "asked_at",
     "probe": "api plane",

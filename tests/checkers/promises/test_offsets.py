@@ -113,6 +113,10 @@ STORIES = {
     "end-too-early:by a leader of the past": lambda s: told(s, 2000, 7, epoch=2),
     "end-never-committed": lambda s: told(s, 1600, 6, epoch=1),
     "end-never-committed: there is nothing": lambda s: told(s, 2000, 11, epoch=3),
+    "end-never-committed: none": lambda s: told(s, 2000, -1, epoch=-1),
+    "end-never-committed:none, being refused": lambda s: told(
+        s, 2000, -1, epoch=-1, type="fail", error=6
+    ),
     "end-never-committed: not appended yet": lambda s: told(s, 1500, 8, epoch=3),
     "end-never-committed:within the clocks' error": lambda s: told(s, 1690, 8, epoch=3),
     "end-never-committed:all of it is": lambda s: told(s, 1600, 4, epoch=1),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from checkers.promises.retention import LOGS, ROLLED, TAKEN, check
+from checkers.promises.retention import LOGS, ROLLED, TAKEN, TOLD, check
 from tests.checkers.conftest import ARM, Story
 from tests.checkers.together import Asks, judging
 
@@ -116,6 +117,65 @@ def test_who_began_a_moment_ago_is_said_to_be_unjudged() -> Asks:
     assert any("began shortly before" in why for why in outcome.not_judged)
 
 
+def told(t: float, begin: int = 100, configs: dict[str, str] = SECONDS, **more: Any) -> Story:
+    """Offset 99 was appended at 50 s, and at ``t`` its leader tells where its log begins."""
+    story = log(segments(500, newest=86_000), configs, acked=(99, 50_000))
+    of = {"node": 1, "asked_ms": -2, "believed_epoch": -1, "found_ms": -1, "leader_epoch": 0}
+    story.add("listed_offset", t, **{"offset": begin, "error": 0, **of, **more})
+    return story
+
+
+def read(t: float, begin: int | None, **more: Any) -> Story:
+    story = told(t, 0)
+    of = {"node": 1, "offset": 5, "believed_epoch": 0, "high_watermark": 9, "found_end": -1}
+    story.add("read_at", t, **{"log_start_offset": begin, "error": 0, **of, **more})
+    return story
+
+
+BEGINNINGS: dict[str, tuple[Story, bool]] = {
+    "too soon": (told(53_000), True),
+    "soon, or nearly": (told(54_100), False),
+    "in its time": (told(56_000), False),
+    "before it": (told(53_000, 99), False),
+    "at the very beginning": (told(53_000, 0), False),
+    "an end": (told(53_000, asked_ms=-1), False),
+    "refused": (told(53_000, type="fail", error=6), False),
+    "of so many bytes": (told(53_000, configs={"retention.bytes": "400"}), False),
+    "of either": (told(53_000, configs=BYTES | SECONDS), False),
+    "of what is kept": (told(53_000, configs={}), False),
+    "to who reads, too soon": (read(53_000, 100), True),
+    "to who reads": (read(56_000, 100), False),
+    "to who reads, refused": (read(53_000, 100, type="fail", error=6), False),
+    "to who reads, and not told": (read(53_000, None), False),
+}
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+@judging(check)
+def test_what_is_told_to_be_gone_is_old_by_then(name: str) -> Asks:
+    story, broken = BEGINNINGS[name]
+    outcome = yield story
+    assert outcome.counts == ({"expired-too-soon": 1} if broken else {})
+    if broken:
+        assert outcome.evidence[ARM, 0, TOLD]
+
+
+@judging(check)
+def test_what_somebody_deletes_may_go_at_once() -> Asks:
+    story = told(53_000)
+    story.add("records_deleted", 52_000, node=1, offset=100)
+    outcome = yield story
+    assert not outcome.counts
+
+
+@judging(check)
+def test_what_a_topic_that_is_altered_keeps_nobody_says() -> Asks:
+    story = told(53_000)
+    alters(story, 51_000, {"retention.ms": "1000"}, "alter-topic", "injected")
+    outcome = yield story
+    assert not outcome.counts
+
+
 DATED = {"segment.ms": "1000", "message.timestamp.type": "LogAppendTime"}
 
 
@@ -137,6 +197,35 @@ def rolled(
     return story
 
 
+def alters(story: Story, at_ms: float, configs: dict[str, str], fault: str, phase: str) -> None:
+    told = {"id": fault, "fault": fault}
+    said = json.dumps({"topic": "t", "configs": configs})
+    story.add("fault", at_ms, detail=said, phase=phase, **told)
+    story.add("fault", at_ms + 1, phase="healed", **told)
+
+
+def altered(
+    spans_ms: int, at_ms: float, configs: dict[str, str] = DATED, phase: str = "injected"
+) -> Story:
+    """The same of a topic that was made without settings and is given these; ten seconds later, as
+    nobody tells of calm, its leader goes by them."""
+    story = rolled(spans_ms, {})
+    alters(story, at_ms, configs, "alter-topic", phase)
+    return story
+
+
+def altered_twice(spans_ms: int, first: dict[str, str], second: dict[str, str]) -> Story:
+    story = altered(spans_ms, 60_000, first)
+    alters(story, 65_000, second, "unseen-settings", "injected")
+    return story
+
+
+def by_no_clock() -> Story:
+    story = altered(2_500, 60_000)
+    del story.run["clock"]
+    return story
+
+
 SEGMENTS: dict[str, tuple[Story, bool]] = {
     "longer than it may be": (rolled(2_500), True),
     "as long as it may be": (rolled(1_000), False),
@@ -146,6 +235,15 @@ SEGMENTS: dict[str, tuple[Story, bool]] = {
     "dated by those who sent them": (rolled(9_000, {"segment.ms": "1000"}), False),
     "as old as may be": (rolled(9_000, {"message.timestamp.type": "LogAppendTime"}), False),
     "with jitter": (rolled(9_000, {**DATED, "segment.jitter.ms": "9000"}), False),
+    "longer than it may be by now": (altered(2_500, 65_000), True),
+    "longer, and there before": (altered(4_000, 72_000), True),
+    "as long as it may be by now": (altered(1_000, 65_000), False),
+    "a little longer than what was there may be": (altered(2_500, 72_000), False),
+    "altered otherwise": (altered(9_000, 60_000, {"segment.ms": "1000"}), False),
+    "perhaps altered": (altered(9_000, 60_000, phase="failed"), False),
+    "altered by nobody's clock": (by_no_clock(), False),
+    "longer than it may be in the end": (altered_twice(2_500, {}, DATED), True),
+    "and no more in the end": (altered_twice(9_000, DATED, {}), False),
 }
 
 
@@ -155,4 +253,5 @@ def test_how_old_a_segment_grows(name: str) -> Asks:
     story, late = SEGMENTS[name]
     outcome = yield story
     assert bool(outcome.counts.get("rolled-too-late")) == late
-    assert bool(outcome.evidence[ARM, 0, ROLLED]) == name.startswith(("longer", "as long", "a lit"))
+    counts = name.startswith(("longer", "as long", "a lit"))
+    assert bool(outcome.evidence[ARM, 0, ROLLED]) == counts

@@ -53,6 +53,14 @@ def test_where_a_log_ends() -> None:
     assert "where leader epoch 2 ends in t-0: failed: NOT_LEADER_OR_FOLLOWER" in sentence(epoch)
 
 
+def test_who_waits_where_a_log_ends() -> None:
+    row = {"f": "read_at", "t": 5, "node": 2, "topic": "t", "partition": 0, "offset": 9}
+    row |= {"type": "ok", "error": 0, "believed_epoch": 3, "found_end": 10, "max_wait_ms": 0}
+    assert "leader epoch 3: up to offset 10 was given" in sentence(row)
+    waits = {**row, "max_wait_ms": 1_500, "min_bytes": 1}
+    assert "leader epoch 3 and would wait 1500 ms for 1 bytes: " in sentence(waits)
+
+
 def test_what_brokers_are_asked_of_records_and_groups() -> None:
     row = {"f": "records_deleted", "t": 5, "node": 2, "topic": "t", "partition": 0, "offset": 9}
     done = {**row, "type": "ok", "error": 0, "low_watermark": 9}

@@ -9,15 +9,19 @@ import pytest
 
 from harness.workload.refused_asker import IMPOSSIBLE, LATER_NS, Params, RefusedAsker
 from harness.workload.spec import WorkloadSpec
+from nodes.api.parse import parse
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
 from nodes.log.config import LogConfig
 from nodes.log.validation import validate_produced
+from nodes.network.processor import AnswerAtOnce
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import WireError, build, encode_response, parse_body, parse_header
 from nodes.wire.records import check_crc
 
-READABLE = [one for one in IMPOSSIBLE if not (one.lacks or one.behind) and one.begins is None]
+READABLE = [
+    one for one in IMPOSSIBLE if not (one.lacks or one.behind or one.claims) and one.begins is None
+]
 SAYS = [one.says for one in READABLE]
 NO_TIME = {"throttle_time": 0}
 
@@ -110,6 +114,7 @@ def answer(api: ApiKey, version: int, code: int) -> bytes:
                 {"error_code": code, **text, "resource_type": 2, "resource_name": "t"},
             ]
         },
+        ApiKey.API_VERSIONS: {"error_code": code, "api_keys": []},
     }
     entity = build(response_class(api, version), **rows[api])
     return encode_response(api, version, 0, entity)[4:]
@@ -127,7 +132,7 @@ def test_each_is_asked_for_in_turn_and_its_refusal_told(asker: Any, number: int)
     assert (header.api_key, header.api_version) == (wanted.api, wanted.version)
     parse_body(header, frame)
     for code, outcome in ((wanted.wanted, "fail"), (41, "fail"), (0, "ok")):
-        asker.answered(channel, answer(wanted.api, wanted.version, code), 5)
+        asker.answered(channel, answer(wanted.api, wanted.answered_in, code), 5)
         came_of, fields = asker.recorder.done[-1]
         assert (came_of, fields["error"], fields["node"]) == (outcome, code, 1)
         assert (fields["wanted"], fields["about"]) == (wanted.wanted, wanted.says)
@@ -146,6 +151,25 @@ def test_half_a_request_is_whole_by_its_size_and_cannot_be_read(asker: Any) -> N
     assert header.api_key == half.api
     with pytest.raises(WireError):
         parse_body(header, frame[4:])
+
+
+def test_one_is_of_a_version_that_there_is_none_of_and_answered_in_the_first(asker: Any) -> None:
+    (number,) = (n for n, one in enumerate(IMPOSSIBLE) if one.claims)
+    channel = SimpleNamespace(node=1, tag=None)
+    for _ in range(number + 1):
+        asker.ask(channel)
+    what, frame = channel.tag.what, asker._links.frames[-1]
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    with pytest.raises(AnswerAtOnce) as told:
+        parse(frame[4:])
+    asker.answered(channel, told.value.frame[4:], 5)
+    assert asker.recorder.done[-1][0] == "fail"
+    assert asker.recorder.done[-1][1]["error"] == what.wanted
+    asker.answered(channel, answer(what.api, what.version, what.wanted), 5)
+    came_of, fields = asker.recorder.done[-1]
+    assert (came_of, fields["failure"]) == ("info", "unreadable")
+    own = parse_header(frame[4:6] + what.version.to_bytes(2, "big") + frame[8:])
+    assert own.api_version == what.version
 
 
 def test_one_asks_for_no_answer(asker: Any) -> None:
@@ -253,7 +277,7 @@ def test_what_is_lost_or_is_no_answer_is_told(asker: Any) -> None:
     asker.lost(channel, "timeout", 5)
     asker.answered(channel, b"\0\0", 5)
     assert [came_of for came_of, _ in asker.recorder.done] == ["info", "info"]
-    assert asker.recorder.done[0][1]["failure"] == "timeout"
+    assert [fields["failure"] for _, fields in asker.recorder.done] == ["timeout", "unreadable"]
 
 
 def _written(number: int) -> bytes:

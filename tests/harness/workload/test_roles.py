@@ -328,7 +328,8 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
     ends = {(r["believed_epoch"], r["asked_epoch"], r["offset"]) for r in ok if "asked_epoch" in r}
     assert ends == {(4, 4, 50), (4, 3, 40), (4, 2, 30), (4, 1, 20)}
     told = ("believed_epoch", "offset", "high_watermark", "found_end", "leader_epoch")
-    reads = [row for row in ok if row["f"] == "read_at"]
+    every = [row for row in ok if row["f"] == "read_at"]
+    reads = [row for row in every if row["max_bytes"] < 64 * 1024]
     assert {tuple(r[name] for name in told) for r in reads} == {
         (4, 100, 100, -1, -1),
         (4, 50, 100, 99, 3),
@@ -340,6 +341,13 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
         (50, 1, 4096, 2 * len(GIVEN[0]) + 1, len(GIVEN[0])),
         (50, 400, 4096, 2 * len(GIVEN[0]) + 1, len(GIVEN[0])),
         (50, 32768, 32768, 2 * len(GIVEN[0]) + 1, len(GIVEN[0])),
+    }
+    # Where it ends: what is there, and then what comes next, for which the broker is to wait.
+    asked = ("believed_epoch", "offset", "found_end", "max_wait_ms", "min_bytes")
+    waits = [tuple(r.get(name) for name in asked) for r in every if r["max_bytes"] == 64 * 1024]
+    assert {one for one in waits if not one[3]} == {(4, 95, 99, 0, 0)}
+    assert {one for one in waits if one[3]} == {
+        *((4, 99, 99, 1_500, 1), (4, 99, 99, 1_500, 2_000)),
     }
 
 

@@ -97,6 +97,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("wait-for-who-is-given-up", "gives_up_requests"),
         ("leave-who-waits-for-a-part", "frees_who_syncs"),
         ("forget-who-came-back", "keeps_who_came_back"),
+        ("erase-from-memory-alone", "erases_what_expires"),
     ],
 )
 def test_what_is_left_out(name: str, rule: str) -> None:
@@ -115,6 +116,12 @@ def test_what_is_left_out(name: str, rule: str) -> None:
 def test_what_is_allowed(name: str, rule: str) -> None:
     assert getattr(RULES, rule)() is False
     assert getattr(rules_with([name]), rule)() is True
+
+
+def test_what_is_waited_for() -> None:
+    wrong = rules_with(["answer-for-what-is-appended"])
+    assert (RULES.awaited_end(False, 3, 9), wrong.awaited_end(False, 3, 9)) == (3, 9)
+    assert wrong.readable_end(False, 3, 9) == 3, "and given nothing of that"
 
 
 def test_listeners() -> None:

@@ -142,6 +142,21 @@ IMPOSSIBLE: dict[str, tuple[Callable[[Cluster], object], list[str]]] = {
         ),
         [],
     ),
+    "refused in a form that nobody reads": (
+        lambda c: refused(c, ASKED, "API_VERSIONS", None, failure="unreadable", wanted=35),
+        ["refused-otherwise"],
+    ),
+    "refused in a form that nobody reads, again and again": (
+        lambda c: [
+            refused(c, ASKED + n, "API_VERSIONS", None, failure="unreadable", wanted=35)
+            for n in range(3)
+        ],
+        ["refused-otherwise"],
+    ),
+    "its connection is lost": (
+        lambda c: refused(c, ASKED, "API_VERSIONS", None, failure="disconnect", wanted=35),
+        [],
+    ),
     "done": (lambda c: refused(c, ASKED, "CREATE_TOPICS", 0), ["impossible-done"]),
     "done again and again": (
         lambda c: [refused(c, ASKED + n, "CREATE_TOPICS", 0) for n in range(3)],
@@ -201,4 +216,5 @@ def test_what_cannot_be_done_is_refused(name: str) -> Asks:
     assert [f.rule for f in outcome.findings] == rules
     assert not outcome.evidence[cluster.story.arm, 0, ANSWERED]
     seen = outcome.evidence[cluster.story.arm, 0, OF_WHAT_CANNOT_BE]
-    assert (seen == 0) is (name in ("nothing is answered", "out of turn", "lost"))
+    unanswered = ("nothing is answered", "out of turn", "lost", "its connection is lost")
+    assert (seen == 0) is (name in unanswered)

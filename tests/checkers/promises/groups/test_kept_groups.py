@@ -276,6 +276,116 @@ EXPIRIES = {
 }
 
 
+EXPIRED_BACK = "expired-offset-back"
+
+
+def led_anew(told: Story, t: float = 18_000, epoch: int = 1) -> None:
+    """Node 1 had led it; from then on another (node 2 in leader epoch 1) does."""
+    for partition in range(PARTITIONS):
+        moved(told, 1_000, 0, partition=partition)
+    moved(told, t, epoch)
+
+
+def comes_back(told: Story, t: float = 18_500, **more: object) -> None:
+    """Gone at 13 s, by node 1, and told of by node 2."""
+    step(told, 13_000, "ask")
+    step(told, t, "ask", 7, **{"node": 2, **more})
+
+
+RETURNS = {
+    "back": (lambda s: (led_anew(s), comes_back(s)), EXPIRED_BACK),
+    "back for a moment, and gone": (
+        lambda s: (led_anew(s), comes_back(s), step(s, 18_800, "ask", node=2)),
+        EXPIRED_BACK,
+    ),
+    "gone": (lambda s: (led_anew(s), step(s, 13_000, "ask"), step(s, 18_500, "ask", node=2)), None),
+    "told of before it was gone": (
+        lambda s: (led_anew(s), comes_back(s, 12_900, node=1)),
+        None,
+    ),
+    "asked before": (
+        lambda s: (led_anew(s, 1_500), comes_back(s, 13_100, invoke_t=12_900)),
+        None,
+    ),
+    "back with who had it no more": (lambda s: (led_anew(s), comes_back(s, node=1)), None),
+    "back with who never had it": (lambda s: (led_anew(s), comes_back(s, node=3)), None),
+    "back as yet another is to lead it": (
+        lambda s: (led_anew(s), moved(s, 18_499.5, 2), comes_back(s)),
+        None,
+    ),
+    "one of them leads": (
+        lambda s: (led_anew(s), comes_back(s, node=3), step(s, 18_600, "ask", 7, node=2)),
+        EXPIRED_BACK,
+    ),
+    "who had it died soon after": (
+        lambda s: (led_anew(s), comes_back(s), ended(s, 16_500)),
+        None,
+    ),
+    "who had it died later": (
+        lambda s: (led_anew(s), comes_back(s), ended(s, 17_500)),
+        EXPIRED_BACK,
+    ),
+    "who had it may have lost it as it went": (
+        lambda s: (led_anew(s, 13_500), comes_back(s)),
+        None,
+    ),
+    "another led it until just before": (
+        lambda s: (
+            led_anew(s, epoch=4),
+            moved(s, 11_000, 2),
+            moved(s, 12_500, 3),
+            comes_back(s),
+        ),
+        EXPIRED_BACK,
+    ),
+    "another led it as it went": (
+        lambda s: (led_anew(s, epoch=4), moved(s, 11_000, 2), comes_back(s)),
+        None,
+    ),
+    "only who is in sync changed as it went": (
+        lambda s: (led_anew(s, epoch=4), moved(s, 13_100, 3), comes_back(s)),
+        EXPIRED_BACK,
+    ),
+    "where a coordinator that begins may tell of less": (
+        lambda s: (
+            s.run["arms"][s.arm].update(positions_told_late=True),
+            led_anew(s),
+            comes_back(s),
+        ),
+        None,
+    ),
+    "somebody may have deleted it": (
+        lambda s: (
+            led_anew(s),
+            step(s, 12_500, "delete", type="info", error=7),
+            comes_back(s),
+        ),
+        None,
+    ),
+    "another commit may be late": (
+        lambda s: (
+            step(s, 9_000, "commit", 7, type="info", error=7, keep_ms=2_000),
+            led_anew(s),
+            comes_back(s),
+        ),
+        None,
+    ),
+    "nobody knows who led it": (comes_back, None),
+}
+
+
+@pytest.mark.parametrize("name", RETURNS)
+@judging(ruled(kept_groups))
+def test_a_position_that_has_gone_with_its_time_does_not_come_back(name: str) -> Asks:
+    tell, rule = RETURNS[name]
+    told = brief()
+    tell(told)
+    outcome = yield told
+    assert [f.rule for f in outcome.findings] == ([] if rule is None else [rule])
+    if rule is not None:
+        assert outcome.evidence[told.arm, 0, EXPIRED]
+
+
 @pytest.mark.parametrize("name", EXPIRIES)
 @judging(ruled(kept_groups))
 def test_a_position_is_kept_for_as_long_as_was_asked(name: str) -> Asks:

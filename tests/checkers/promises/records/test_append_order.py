@@ -35,6 +35,20 @@ CASES = {
         lambda s: (log(s, 2000, 1500), s.add("topic_deletion", 900, step="requested")),
         0,
     ),
+    "of a topic that was altered": (
+        lambda s: (
+            log(s, 2000, 1500),
+            s.add(
+                "fault",
+                900,
+                id="a",
+                fault="alter-topic",
+                phase="injected",
+                detail='{"topic": "t", "configs": {}}',
+            ),
+        ),
+        0,
+    ),
     "on another's machine": (
         lambda s: (s.run["arms"][s.arm].pop("traces"), log(s, 2000, 1500)),
         0,
