@@ -49,7 +49,9 @@ SUCCEEDED_MS = 2500
 CALLED_OFF_MS = 2500
 """When that one is over."""
 CONTRARY_MS = 2000
-DELETED_MS = 2000
+REPLACED_MS = 2000
+"""Alone: what is called off is asked for with all that moves then."""
+DELETED_MS = 1000
 GIVEN_UP_MS = 10_000
 """So long it is waited for that a topic is moved, or gone, which takes a second."""
 
@@ -123,15 +125,6 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     contrary_ms = succeeded_ms + CALLED_OFF_MS + CONTRARY_MS
     moves.append(
         Entry(
-            id="replaced",
-            fault="reassign",
-            at_ms=succeeded_ms + CALLED_OFF_MS,
-            duration_ms=0,
-            params={"partitions": f"{SHORTENED}-0"},
-        )
-    )
-    moves.append(
-        Entry(
             id="contrary",
             fault="contrary-orders",
             at_ms=contrary_ms,
@@ -142,11 +135,21 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     )
     moves.append(
         Entry(
-            id="deleted",
-            fault="delete-topic-moving",
-            at_ms=contrary_ms + DELETED_MS,
+            id="replaced",
+            fault="reassign",
+            at_ms=contrary_ms + REPLACED_MS,
             duration_ms=0,
             after="contrary",
+            params={"partitions": f"{SHORTENED}-0"},
+        )
+    )
+    moves.append(
+        Entry(
+            id="deleted",
+            fault="delete-topic-moving",
+            at_ms=contrary_ms + REPLACED_MS + DELETED_MS,
+            duration_ms=0,
+            after="replaced",
             params={"partitions": 1, "replicas": 2, "timeout_ms": GIVEN_UP_MS},
         )
     )
@@ -168,6 +171,7 @@ REASSIGNMENT = Scenario(
         "truncation-loss",
         "polls",
         "offsets",
+        "log-starts",
         "stale-metadata",
         "controller-latency",
         "fencing",

@@ -369,7 +369,7 @@ CONTROL: Final = (
     Mutant(
         name="leave-who-never-led-alone",
         says="a broker that comes is no reason to look for partitions that never had a leader",
-        stands_for="PartitionStateMachine: new partitions are tried whenever a broker comes",
+        stands_for="KIP-4: who makes a topic may wait until each of its partitions has a leader",
         scenario="topic-deletion",
         found_by="epochs",
         rule="made-without-leader",
@@ -388,7 +388,7 @@ CONTROL: Final = (
         name="answer-before-it-shows",
         says="who asks for a topic or an election is answered as soon as that is decided",
         stands_for="KIP-460: an election is answered when the metadata has its leader",
-        scenario="overloaded-controller",
+        scenario="request-flood",
         found_by="administration",
         rule="answered-too-soon",
         breaks={"answers_once_it_shows": no},

@@ -674,6 +674,7 @@ def test_partitions_wander_while_a_broker_on_their_way_is_flooded(profile: str) 
         *moves, replaced = (e for e in plan.entries if e.fault == "reassign")
         assert len(moves) >= 2
         assert replaced.params["partitions"] == "shortened-0"
+        assert plan.entries[-1].after == replaced.id
         for move in moves:
             assert flood.at_ms < move.at_ms < flood.at_ms + flood.duration_ms
         # No two entries move one partition at one time.
