@@ -29,7 +29,7 @@ def story(role: str = "direct-producer") -> Story:
 
 def lose(told: Story, value: int = 7, **more: Any) -> None:
     how = {"type": "info", "error": None, "failure": "disconnect", "invoke_t": SENT, "node": 1}
-    told.produce(LOST, value, None, **{"process": "p", **how, **more})
+    told.produce(LOST, value, None, **{"process": "p", "acks": -1, **how, **more})
 
 
 def fault(told: Story, name: str, *nodes: int, **detail: Any) -> None:
