@@ -82,8 +82,6 @@ class ElectionApis:
 
     def _is_led(self, tp: TopicPartition, leader: int) -> bool:
         """Whether this broker's metadata shows the elected leader."""
-        if not self._services.replica_manager.rules.answers_once_it_shows():
-            return True
         state = self._services.metadata_cache.partition_state(tp.topic, tp.partition)
         return state is not None and state.leader == leader
 

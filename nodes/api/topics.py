@@ -192,8 +192,6 @@ class TopicApis:
 
     def _is_led(self, topic: str, result: TopicResult) -> bool:
         """Whether every partition of the topic has a leader in this broker's metadata."""
-        if not self._services.replica_manager.rules.answers_once_it_shows():
-            return True
         states = self._services.metadata_cache.topics().get(topic, {})
         return all(p in states and states[p].leader >= 0 for p in result.assignment)
 

@@ -390,12 +390,6 @@ def heeds_what_is_allowed() -> bool:
     return True
 
 
-def answers_once_it_shows() -> bool:
-    """Who asks for topics, or for elections, is answered when this broker's own metadata has what
-    came of it (DelayedCreatePartitions, DelayedElectLeader)."""
-    return True
-
-
 def gives_up_requests() -> bool:
     """Who gives a broker up does not wait for what it was asked last (KAFKA-6846,
     RequestSendThread.initiateShutdown)."""
@@ -564,7 +558,6 @@ class Rules:
     goes_on_after_moves: Callable[[], bool] = goes_on_after_moves
     tries_new_ones: Callable[[], bool] = tries_new_ones
     heeds_what_is_allowed: Callable[[], bool] = heeds_what_is_allowed
-    answers_once_it_shows: Callable[[], bool] = answers_once_it_shows
     gives_up_requests: Callable[[], bool] = gives_up_requests
     frees_who_syncs: Callable[[], bool] = frees_who_syncs
     keeps_who_came_back: Callable[[], bool] = keeps_who_came_back

@@ -385,15 +385,6 @@ CONTROL: Final = (
         breaks={"heeds_what_is_allowed": no},
     ),
     Mutant(
-        name="answer-before-it-shows",
-        says="who asks for a topic or an election is answered as soon as that is decided",
-        stands_for="KIP-460: an election is answered when the metadata has its leader",
-        scenario="request-flood",
-        found_by="administration",
-        rule="answered-too-soon",
-        breaks={"answers_once_it_shows": no},
-    ),
-    Mutant(
         name="give-up-on-who-has-not-heard",
         says="a follower follows no more whom it asks before that one has heard that it leads",
         stands_for="KIP-320: UNKNOWN_LEADER_EPOCH passes, and is a reason to ask again",

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from nodes.coordination.admin import TopicResult
-from nodes.mutants import rules_with
 from nodes.wire.apis import ApiKey
 from tests.nodes.api.conftest import BROKER_ID
 
@@ -71,14 +70,6 @@ def test_it_is_answered_when_all_of_it_can_be_seen(
         assert not reply.is_done, rows
     node.update_metadata([topic_state("t", enough)])
     assert reply.wait()
-
-
-@pytest.mark.parametrize("ask", [create, grow, elect])
-def test_a_planted_bug_answers_before_it_shows(
-    node: Any, ask: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node.manager, "rules", rules_with(["answer-before-it-shows"]))
-    assert ask(node).is_done
 
 
 @pytest.mark.parametrize("ask", [create, grow, delete, elect])

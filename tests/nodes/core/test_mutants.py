@@ -93,7 +93,6 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("halt-deletions-for-good", "goes_on_after_moves"),
         ("leave-who-never-led-alone", "tries_new_ones"),
         ("ignore-what-is-allowed", "heeds_what_is_allowed"),
-        ("answer-before-it-shows", "answers_once_it_shows"),
         ("wait-for-who-is-given-up", "gives_up_requests"),
         ("leave-who-waits-for-a-part", "frees_who_syncs"),
         ("forget-who-came-back", "keeps_who_came_back"),
