@@ -140,7 +140,7 @@ class IsrLag(BaseFault):
             self.pause(ctx, slow)
             return
         hurt = ctx.links.address(leader, Link.INTER_BROKER)
-        links = (Link.CLIENT, Link.INTER_BROKER)
+        links = (Link.CLIENT, Link.INTER_BROKER, Link.CONTROL)
         self.detail["links"] = [str(k) for k in links if ctx.links.address(leader, k) == hurt]
         if self.how == "latency":
             self.delay_answers(ctx, leader, Link.INTER_BROKER, 2 * self.lag_ms)

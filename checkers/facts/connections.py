@@ -29,7 +29,9 @@ NEAR_NS: Final = 2_000_000_000
 """So long before it is told that a process ended, and after a fault, connections may go."""
 INFRA_NS: Final = 10_000_000_000
 """What failed is noticed so much later, and stays so."""
-_SPARING: Final = ASKING | {"isr-lag", "forged-requests"}
+_SPARING: Final = ASKING | {"forged-requests"}
+_LAGS: Final = frozenset({"isr-lag", "isr-lag-succeeded"})
+"""These keep followers from fetching by a link that they name, if they hurt any."""
 _STORM: Final = "flood-connections"
 """Of new connections: a listener has places for so many that nobody has taken in yet."""
 _HARMLESS: Final = frozenset({"registered", "unregistered", "ready"})
@@ -91,4 +93,5 @@ def _spares(fault: Fault, links: Collection[str]) -> bool:
     if fault.name in _SPARING or (fault.name.startswith(FLOOD) and fault.name != _STORM):
         return True
     hurt = all_details(fault.rows).get("links") or []
-    return fault.name == "toxic" and bool(hurt) and not set(hurt) & set(links)
+    known = fault.name in _LAGS or (fault.name == "toxic" and bool(hurt))
+    return known and not set(hurt) & set(links)

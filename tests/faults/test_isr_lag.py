@@ -36,7 +36,7 @@ def test_lag_shrinks_the_set_and_its_end_fills_it(
     assert not ctx.cluster.toxics
     (node,) = fault.nodes
     assert (node == 1) is (how != "pause")  # the leader's link, or one follower of it
-    one = ["client", "inter-broker"]  # both have one address here
+    one = ["client", "inter-broker", "control"]  # all have one address here
     assert fault.detail.get("links") == (None if how == "pause" else one)
     if how == "latency":
         assert given == [(1, Link.INTER_BROKER, 200)]  # longer than the limit
@@ -54,6 +54,15 @@ def test_it_tells_which_links_it_hurts(ctx: Any, entry: Any) -> None:
     fault = build(entry("isr-lag", partition="t-0", how="cut", hold_ms=1))
     fault.inject(ctx)
     assert fault.detail["links"] == ["inter-broker"]
+
+
+def test_without_a_control_listener_it_hurts_the_controller_as_well(ctx: Any, entry: Any) -> None:
+    following_the_links(ctx)
+    for link in (Link.INTER_BROKER, Link.CONTROL):
+        ctx.cluster.addresses[1, link] = ("127.0.0.1", 7)
+    fault = build(entry("isr-lag", partition="t-0", how="cut", hold_ms=1))
+    fault.inject(ctx)
+    assert fault.detail["links"] == ["inter-broker", "control"]
 
 
 def test_who_commits_the_smaller_set_is_not_who_is_paused(ctx: Any, entry: Any) -> None:

@@ -32,7 +32,9 @@ RULE: Final = "hung-up"
 IDLE_NS: Final = 300_000_000_000
 """Half of what connections.max.idle.ms is by default: whoever was silent for less is kept."""
 _ASK: Final = ("metadata", "probe", "listed_offset", "epoch_end", "read_at")
-_LINKS: Final = ("client", "inter-broker", "control")
+_OF_CLIENTS: Final = ("client",)
+_OF_CONTROLLERS: Final = ("inter-broker", "control")
+_OF_FLOODS: Final = (*_OF_CLIENTS, *_OF_CONTROLLERS)
 _SLOT_NS: Final = 100_000_000
 _WAY: Final = ("arm", "trial", "node", "boot", "to")
 _CHANNEL: Final = (*_WAY, "controller_epoch", "broker_epoch")
@@ -56,7 +58,7 @@ def _clients(history: History, outcome: Outcome, kind: str) -> Iterator[tuple[Fi
         F.countDistinct("op").alias("n"), F.min("invoke_t").alias("from_t"), F.min("t").alias("t")
     )
     rows = slots.orderBy("t", *names).toArrow().to_pylist()
-    for row, n in _unasked(history, outcome, rows, ("process", "node"), ("node",)):
+    for row, n in _unasked(history, outcome, rows, ("process", "node"), ("node",), _OF_CLIENTS):
         own = {"process": row["process"], "node": row["node"]}
         yield (
             Finding(
@@ -80,7 +82,7 @@ def _floods(history: History, outcome: Outcome) -> Iterator[tuple[Finding, int]]
         for row in history.rows("flood")
         if row["lost"] and row["node"] is not None
     ]
-    for row, n in _unasked(history, outcome, rows, ("id", "node"), ("node",)):
+    for row, n in _unasked(history, outcome, rows, ("id", "node"), ("node",), _OF_FLOODS):
         own = {"node": row["node"], "id": row["id"]}
         yield (
             Finding(
@@ -123,7 +125,7 @@ def _controllers(history: History, outcome: Outcome) -> Iterator[tuple[Finding, 
         .select(*_WAY, "api", "send_t", "from_t", F.col("end_t").alias("t"), F.lit(1).alias("n"))
     )
     rows = lost.orderBy("t", *_WAY).toArrow().to_pylist()
-    for row, n in _unasked(history, outcome, rows, ("node", "to"), ("node", "to")):
+    for row, n in _unasked(history, outcome, rows, ("node", "to"), ("node", "to"), _OF_CONTROLLERS):
         own = {"node": row["node"], "to": row["to"]}
         yield (
             Finding(
@@ -149,8 +151,9 @@ def _unasked(
     rows: list[dict[str, Any]],
     by: tuple[str, ...],
     ends: tuple[str, ...],
+    links: tuple[str, ...],
 ) -> list[tuple[dict[str, Any], int]]:
-    found, others = unasked(history, rows, by, ends, _LINKS)
+    found, others = unasked(history, rows, by, ends, links)
     for arm, n in others.items():
         outcome.unjudged(arm, f"{n} connections that may have gone, told of by {' and '.join(by)}")
     return found

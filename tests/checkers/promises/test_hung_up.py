@@ -83,6 +83,11 @@ BROKEN: dict[str, Callable[[], Story]] = {
     "flooded": lambda: fault("flood-produce", 2),
     "the controller flooded": lambda: fault("flood-fetch", 1, told=channel()),
     "who floods": lambda: flooded(3),
+    "its followers cut off": lambda: fault("isr-lag", 2, links=["inter-broker"]),
+    "the followers of another cut off": lambda: fault(
+        "isr-lag-succeeded", 3, told=channel(), links=["inter-broker", "control"]
+    ),
+    "one of its followers paused": lambda: fault("isr-lag", 2, told=channel(), how="pause"),
     "a slow way to ZooKeeper": lambda: fault("toxic", 2, links=["zookeeper"]),
 }
 LAWFUL: dict[str, Callable[[], Story]] = {
@@ -101,6 +106,12 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "a fault that names nobody": lambda: fault("isolate"),
     "a storm of connections": lambda: fault("flood-connections", 2),
     "a slow way for clients": lambda: fault("toxic", 2, links=["client"]),
+    "its followers cut off, by the way of clients": lambda: fault(
+        "isr-lag", 2, links=["client", "inter-broker"]
+    ),
+    "its followers cut off, by the controller's way": lambda: fault(
+        "isr-lag-succeeded", 2, told=channel(), links=["inter-broker", "control"]
+    ),
     "who floods, with other errors": lambda: flooded(0),
     "who floods, and does not tell": lambda: flooded(None),
     "who floods with connections": lambda: flooded(3, "flood-connections"),
