@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers import check as check_module
-from checkers.check import check_all, check_run, chosen, run_check
+from checkers.check import check_all, check_run, chosen, first_line, run_check
 from checkers.history import HistoryError, arrow_schema
 from checkers.history.frames import History
 from checkers.history.run_info import RunInfo
@@ -47,6 +47,21 @@ def test_activity_of_a_sound_history(story: Any, spark: Any) -> None:
     found = activity.check(story.history(spark))
     assert not found.unknowns
     assert found.arms[story.arm]["leader_changes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("says", "line"),
+    [
+        ("", "no message"),
+        ("one\ntwo", "one"),
+        (
+            '<RPC that terminated with:\n\tstatus = UNAVAILABLE\n\tdetails = "gone"\n\tmore>',
+            '<RPC that terminated with: status = UNAVAILABLE details = "gone"',
+        ),
+    ],
+)
+def test_what_an_error_says_in_a_line(says: str, line: str) -> None:
+    assert first_line(ValueError(says)) == line
 
 
 @pytest.mark.parametrize(

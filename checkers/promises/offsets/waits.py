@@ -6,14 +6,15 @@ and looks again with each move of its high watermark: what is appended and not c
 to a consumer. So
 
 - ``answered-too-soon``: given nothing, before the time was up;
-- ``answered-with-too-little``: given less than ``min_bytes``, before the time was up, and what was
-  given did not end with its segment;
+- ``answered-with-too-little``: given less than ``min_bytes``, before the time was up, and no
+  segment began there, or up to where it ended;
 - ``answered-late``: answered when the time was up, once all was calm (`checkers.facts.calm`); the
   broker had told an end behind that offset in the same leader epoch `LATE_NS` before.
 
 Lawful, and looks similar: less than was asked for where the log goes on in another segment, of
-which nobody looks how much there is (an answer never spans two: that a later one has what lies on
-both sides tells that there was none); who asks for what lies beyond a new leader's high watermark,
+which nobody looks how much there is, also where that one begins with the first record that is given
+(an answer never spans two: that a later one has what lies on both sides of it all tells that there
+was none); who asks for what lies beyond a new leader's high watermark,
 and is answered at once; who is refused, as somebody else leads.
 """
 
@@ -96,7 +97,7 @@ def _told(history: History, given: DataFrame, asked: DataFrame, by: Column) -> D
 
 
 def _amid(given: DataFrame, little: DataFrame) -> DataFrame:
-    """Those after which the segment went on: a later answer has records from before and behind."""
+    """Those amid a segment: a later answer has records from before and behind."""
     mine = [*_LEADER, "t", "offset", "found_end", "min_bytes", "given_bytes"]
     after = given.select(
         *_LEADER,
@@ -105,7 +106,7 @@ def _amid(given: DataFrame, little: DataFrame) -> DataFrame:
         F.col("found_end").alias("_to"),
     )
     rows = F.broadcast(little.select(*mine)).join(after, _LEADER)
-    amid = "_from < found_end and found_end < _to"
+    amid = "_from < offset and found_end < _to"
     return rows.where(f"{amid} and _later_t between t and t + {_SOON_NS}").select(*mine).distinct()
 
 

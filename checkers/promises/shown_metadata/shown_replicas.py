@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from checkers.facts.answers import deletion_steps, with_forged
 from checkers.facts.calm import Debts
+from checkers.facts.committed import committed
 from checkers.facts.decisions import from_copies
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.facts.office import in_order
@@ -70,16 +71,16 @@ def never_assigned(history: History) -> Iterator[tuple[Finding, int]]:
 
 
 def _assignments(history: History) -> Iterator[Row]:
-    """By partition in order, each state of its assignment: of ZooKeeper's log, or of copies of the
-    metadata log."""
+    """By partition in order, each state of its assignment: of ZooKeeper's log, or what copies of
+    the metadata log agree on."""
     for row in in_order(history):
         if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
             yield row
     copies = from_copies(history)
-    told = [row for row in history.rows("leadership") if row.get("replicas")]
-    for row in sorted(told, key=lambda row: (row["commit_ms"] or 0, row["partition_epoch"] or 0)):
-        if (row["arm"], row["trial"]) in copies:
-            yield row
+    for key, of in committed(history).items():
+        for state in of.states if key[:2] in copies else ():
+            if state.row.get("replicas"):
+                yield state.row
 
 
 def _writes(at: dict[str, Any], *, last: bool = False) -> tuple[Pick, ...]:

@@ -106,6 +106,10 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "a fault that names nobody": lambda: fault("isolate"),
     "a storm of connections": lambda: fault("flood-connections", 2),
     "a slow way for clients": lambda: fault("toxic", 2, links=["client"]),
+    "a slow way for its controller": lambda: fault("toxic", 2, told=channel(), links=["control"]),
+    "a slow way for brokers, its controller one": lambda: fault(
+        "toxic", 2, told=channel(), links=["inter-broker"]
+    ),
     "its followers cut off, by the way of clients": lambda: fault(
         "isr-lag", 2, links=["client", "inter-broker"]
     ),

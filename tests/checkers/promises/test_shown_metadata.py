@@ -442,9 +442,12 @@ def moved_by_the_quorum(story: Any) -> Any:
     """The same without ZooKeeper: two copies of the metadata log tell of each state."""
     story.add("phase", 10_000, name="chaos", event="end")
     story.add("phase", 11_000, name="quiesce", event="end")
-    for step, replicas in enumerate(([3, 1, 2], [4, 3, 1, 2], [4, 3, 1])):
+    made = {"t": {"assignment": {"0": [3, 1, 2]}}}
+    story.run["trials"] = [{"arm": story.arm, "trial": 0, "topics": made}]
+    for step, replicas in enumerate(([3, 1, 2], [4, 3, 1, 2], [4, 3, 1], [9])):
         state = {"replicas": replicas, "isr": [3, 1], "partition_epoch": step, "commit_ms": step}
-        for process in ("node-1", "node-2"):
+        # The last one lies at the end of one copy alone: it was never committed.
+        for process in ("node-1", "node-2")[: 1 if replicas == [9] else 2]:
             story.commit(1 + step, 3, 0, source="controller", process=process, **state)
     return story
 
@@ -458,6 +461,7 @@ def moved_by_the_quorum(story: Any) -> Any:
         (LATE, [3, 1, 2], "metadata-replicas-behind"),
         (LATE, [4, 3], "metadata-replicas-never-assigned"),
         (5, [4, 1, 3], "metadata-replicas-never-assigned"),
+        (5, [9], "metadata-replicas-never-assigned"),
     ],
 )
 @judging(check, quorum=moved_by_the_quorum)

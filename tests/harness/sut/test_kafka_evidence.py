@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from checkers.history import HistoryError, problem_with
 from faults.protocol import Link
 from harness.runtime.protocol import Address, Programs
-from harness.sut.kafka_evidence import read_evidence
+from harness.sut.kafka_evidence import read_evidence, reader
 from harness.sut.kafka_evidence.broker import read_server_log
 from harness.sut.kafka_evidence.lines import Tally, read_lines
 from harness.sut.kafka_evidence.publishes import publish_rows
@@ -21,7 +22,7 @@ from harness.sut.kafka_evidence.reader import KRAFT_START, START
 from harness.sut.kafka_evidence.stamps import Stamps
 from harness.sut.kafka_evidence.values import parse_data
 from harness.sut.kafka_versions import Version
-from harness.sut.metadata_log import Committed
+from harness.sut.metadata_log import Committed, Elected
 from harness.sut.protocol import EVIDENCE_SUMMARY, ClockTie, NodeLayout
 
 MS = 1_000_000
@@ -542,6 +543,31 @@ def test_a_cache_has_what_was_published_to_it(tmp_path: Path) -> None:
     seen = [(row["t"] // MS, row["boot"], row["leader_epoch"]) for row in found]
     assert seen == [(10, 1, 0), (20, 1, 2), (40, 2, 2)]
     assert tally.counts["metadata.log"] == {"known": 4, "ignored": 1}
+
+
+def test_a_node_tells_what_its_copy_of_the_metadata_log_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = replace(committed(3, 0, 4), elr=(3,), replicas=(2, 1, 3), topic_id="ab")
+    states = [state, Elected(5, 1, 7), Elected(6, 2, 8)]
+    monkeypatch.setattr(reader, "read_metadata_log", lambda _folder: states)
+    lines = [
+        log(1, "[ControllerServer id=1] Starting controller", "kafka.server.ControllerServer"),
+        log(2, "Kafka version: 3.9.2", "org.apache.kafka.common.utils.AppInfoParser"),
+    ]
+    write(tmp_path, "server.log", lines)
+    found = list(
+        reader.read_kraft_evidence(
+            layout(tmp_path), CLOCK, line_of_kafka="3.9.", version=NEWEST, data=tmp_path
+        )
+    )
+    assert [problem_with(row) for row in found] == [None] * len(found)
+    (told,) = (row for row in found if row["f"] == "leadership")
+    wanted = {"leader": 2, "leader_epoch": 4, "partition_epoch": 4, "isr": [2], "elr": [3]}
+    wanted |= {"replicas": [2, 1, 3], "incarnation": "ab", "source": "controller"}
+    assert wanted.items() <= told.items()
+    (own,) = (row for row in found if row["f"] == "controller")
+    assert own["controller_epoch"] == 7  # another's election is the other's to tell
 
 
 def test_what_is_no_publishers_line_is_counted(tmp_path: Path) -> None:

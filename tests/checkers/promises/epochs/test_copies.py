@@ -21,6 +21,7 @@ def decided(*lone: dict[str, Any], nodes: tuple[int, ...] = (1, 2, 3)) -> Story:
         for node in nodes:
             own = {"isr": isr, "partition_epoch": version, "incarnation": "0", "elr": []}
             own |= {"process": f"node-{node}", "source": "controller", "controller_epoch": 1}
+            own |= {"replicas": [1, 2, 3]}
             own |= instead.get(version, {}) if node == 1 else {}
             story.commit(version, leader, epoch, **own)
     return story
@@ -60,7 +61,9 @@ def counts_on(story: Story, version: int, *isr: int, epoch: int = 1, node: int =
     return story
 
 
-def made_anew(*, asked_ms: float | None = None, about: str = "t", told: bool = True) -> Story:
+def made_anew(
+    *, asked_ms: float | None = None, about: str = "t", told: bool = True, **more: Any
+) -> Story:
     """The topic has another id at 60 ms."""
     story = decided()
     if told:
@@ -70,7 +73,7 @@ def made_anew(*, asked_ms: float | None = None, about: str = "t", told: bool = T
     for node in (1, 2):
         own = {"isr": [1, 2, 3], "partition_epoch": 0, "incarnation": OTHER}
         own |= {"process": f"node-{node}", "source": "controller", "controller_epoch": 1}
-        story.commit(60, 1, 0, **own)
+        story.commit(60, 1, 0, **{**own, **more})
     return story
 
 
@@ -87,6 +90,9 @@ BROKEN: dict[str, tuple[Callable[[], Story], str]] = {
                                 "in-sync-otherwise"),
     "who does not lead counts on it": (lambda: counts_on(decided(), 1, 2, 3, node=3),
                                        "in-sync-otherwise"),
+    "in sync, and no replica": (lambda: added(decided(), 3, isr=[1, 2, 3, 4]), "not-a-replica"),
+    "a replica of before it was made anew": (
+        lambda: made_anew(asked_ms=20, replicas=[2, 3], commit_ms=60), "not-a-replica"),
     "another id": (made_anew, "topic-vanished"),
     "another id, asked for later": (lambda: made_anew(asked_ms=70), "topic-vanished"),
     "another id, another was asked for": (lambda: made_anew(asked_ms=20, about="u"),
@@ -98,6 +104,12 @@ LAWFUL: dict[str, Callable[[], Story]] = {
     "an end that was replaced": lambda: replaced(decided(LONE)),
     "one of two": lambda: decided(LONE, nodes=(1, 2)),
     "eligible when out of sync": lambda: added(decided(), 3, isr=[2, 3], elr=[1]),
+    "a replica that was added": lambda: added(
+        decided(), 3, isr=[1, 2, 3, 4], replicas=[4, 1, 2, 3]
+    ),
+    "the same replicas when made anew": lambda: made_anew(
+        asked_ms=20, replicas=[3, 1, 2], commit_ms=60
+    ),
     "follows": lambda: role(decided(), 3, 2, 1),
     "in the cache": lambda: cached(decided(), 2, 1),
     "a partition of nobody's": lambda: role(decided(), 3, 3, 0, partition=7),

@@ -90,6 +90,7 @@ CASES: dict[str, tuple[Any, str | None]] = {
     "as much as may come in all": (lambda s: little(s, max_bytes=150), None),
     "a segment ends there": (lambda s: little(s, then=(12, 14)), None),
     "a segment ends there, and before": (lambda s: little(s, then=(8, 12)), None),
+    "a segment begins there": (lambda s: little(s, then=(10, 14)), None),
     "nothing was read afterwards": (lambda s: little(s, then=None), None),
     "read much later": (little_and_much_later, None),
     "late": (late, LATE),
