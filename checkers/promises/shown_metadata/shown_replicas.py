@@ -76,9 +76,8 @@ def _assignments(history: History) -> Iterator[Row]:
     for row in in_order(history):
         if row["what"] == "topic" and row["partition"] is not None and row["replicas"]:
             yield row
-    copies = from_copies(history)
-    for key, of in committed(history).items():
-        for state in of.states if key[:2] in copies else ():
+    for of in committed(history).values():
+        for state in of.states:
             if state.row.get("replicas"):
                 yield state.row
 
