@@ -128,7 +128,7 @@ def _gather(history: History) -> dict[Key, list[Cut]]:
         of = others.get(key)
         wrong = None
         if dated.whole and not dated.by_fault:
-            since_t = of.since(taken_up(key, dated)) if of is not None else None
+            since_t = of.since(taken_up(key, dated)) if of else None
             wrong = _wrong_removal(dated, hosts.get(key, set()), assigned.get(key, []), since_t)
         elif not dated.by_fault:
             wrong = wrong_truncation(dated, of, watched.get(key[:2], 0))
@@ -149,20 +149,20 @@ def _begun(history: History) -> dict[tuple[Any, ...], Row]:
     }
 
 
-def _taken_up(
-    history: History, bare: Mapping[Key, Sequence[Cut]]
-) -> Callable[[Key, Cut], int | None]:
-    """The leader epoch that a broker had taken up last before it deleted its replica."""
+def _taken_up(history: History, bare: Mapping[Key, Sequence[Cut]]) -> Callable[[Key, Cut], int]:
+    """The leader epoch that a broker had taken up last before it deleted its replica; -1: none."""
     wanted = {(key, cut.node) for key, of in bare.items() for cut in of if cut.whole}
     told: dict[tuple[Key, int], list[tuple[int, int]]] = {}
     for row in history.rows("leader_change") if wanted else ():
         place = (key_of(row), row["node"])
         if place in wanted and row["leader_epoch"] is not None:
             told.setdefault(place, []).append((row["t"], row["leader_epoch"]))
+    in_time = {place: sorted(of) for place, of in told.items()}
 
-    def last(key: Key, cut: Cut) -> int | None:
-        before = [each for each in told.get((key, cut.node), ()) if each[0] <= cut.cut_t]
-        return max(before)[1] if before else None
+    def last(key: Key, cut: Cut) -> int:
+        of = in_time.get((key, cut.node), [])
+        before = bisect_right(of, cut.cut_t, key=lambda each: each[0])
+        return of[before - 1][1] if before else -1
 
     return last
 
@@ -223,11 +223,10 @@ class Others:
         other = epoch.leader != cut.node and epoch.earliest_t is not None
         return other and (epoch.earliest_t or 0) <= cut.cut_t
 
-    def since(self, leader_epoch: int | None) -> int | None:
+    def since(self, leader_epoch: int) -> int | None:
         """When that epoch may have been committed first (ns)."""
-        times = [e.earliest_t for e in self.epochs.get(leader_epoch or 0, ())]
-        known = [t for t in times if t is not None] if leader_epoch is not None else []
-        return min(known, default=None)
+        times = (epoch.earliest_t for epoch in self.epochs.get(leader_epoch, ()))
+        return min((t for t in times if t is not None), default=None)
 
     def led_by(self, cut: Cut, below: int = 2**31) -> bool:
         """Whether any epoch below is."""

@@ -72,6 +72,10 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "cannot see yet",
         "the forger, and controllers, by when they had told that broker of a newer epoch",
     ),
+    "probed": Excuse(
+        "a prober told that broker who lives, from a list of its own, between two of its answers",
+        "the prober, by when it asked and was answered",
+    ),
     "stranded": Excuse(
         "acks=1: another leader was committed, and the broker that acknowledged does not run, so "
         "that its log need not have been cut",

@@ -101,6 +101,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 fault="reassign",
                 at_ms=FIRST_MS + 7000,
                 duration_ms=0,
+                after=moves[-1].id,  # what moves still is no other's to move
                 params={"partitions": f"{TOPIC}-*", "times": max(1, rest // (PARTITIONS * 3000))},
             )
         )
@@ -110,6 +111,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             fault="reassign-succeeded",
             at_ms=succeeded_ms,
             duration_ms=0,
+            after=moves[-1].id,
             params={"partitions": f"{TOPIC}-{first}"},
         )
     )

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -675,6 +676,11 @@ def test_partitions_wander_while_a_broker_on_their_way_is_flooded(profile: str) 
         assert len(moves) >= 2
         assert replaced.params["partitions"] == "shortened-0"
         assert plan.entries[-1].after == replaced.id
+        # Whoever moves all, or elects a controller amid a move, comes after those before.
+        (succeeded,) = (e for e in plan.entries if e.fault == "reassign-succeeded")
+        later = [*(move for move in moves if move.id == "wander-on"), succeeded]
+        for before, entry in pairwise((*moves, succeeded)):
+            assert entry.after == (before.id if entry in later else "")
         for move in moves:
             assert flood.at_ms < move.at_ms < flood.at_ms + flood.duration_ms
         # No two entries move one partition at one time.

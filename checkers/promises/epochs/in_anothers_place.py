@@ -27,8 +27,9 @@ from pyspark.sql import functions as F
 from checkers.facts.answers import deletion_steps
 from checkers.facts.calm import brokers
 from checkers.facts.calm_leaders import calm_leaders
+from checkers.facts.decisions import from_log
 from checkers.facts.forgeries import taken_in
-from checkers.facts.leadership import SHOWN, TP, Key, key_of
+from checkers.facts.leadership import SEEN_WITHIN_NS, TP, Key, key_of, leadership
 from checkers.facts.timeline import ALWAYS, FOREVER, FROM, TO, Timeline
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 RULE: Final = "served-by-another"
 DENIED: Final = "partition-denied"
 OTHERS: Final = "questions to who does not lead, once all was calm"
-_SEEN_NS: Final = 1_000_000_000
-"""A watch may see a commit so late."""
 _ERRORS: Final = {RULE: (0,), DENIED: (3, 5, 100)}
 """None; UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_ID."""
 
@@ -131,18 +130,24 @@ def _before_it_led(
 
 def _first_led(history: History) -> dict[Key, dict[int, int]]:
     """By partition and broker, when it can have led at the earliest (ns), by all that was ever
-    written of it; what only brokers showed says nothing."""
+    written of it. Not of those of which brokers alone showed anything, or of which a watch missed a
+    leader that no log tells."""
+    logged = from_log(history)
     found: dict[Key, dict[int, int]] = {}
-    shown = {key_of(row) for row in history.rows("leadership") if row["source"] == SHOWN}
-    states = [row for row in history.rows("zk_write") if row["what"] == "state"]
-    for row in (*history.rows("leadership"), *states):
-        key, leader = key_of(row), row["leader"]
-        if row["topic"] is None or leader is None or leader < 0 or key in shown:
-            continue
-        t = row["t"] - (row["error_ns"] or 0) - _SEEN_NS
-        of = found.setdefault(key, {})
-        of[leader] = min(t, of.get(leader, t))
+    for key, of in leadership(history).items():
+        missed = key[:2] not in logged and len(of.commits) < len(of.epochs)
+        for epoch in () if of.shown or missed else of.commits:
+            if epoch.leader is not None and epoch.leader >= 0 and epoch.earliest_t is not None:
+                _note(found.setdefault(key, {}), epoch.leader, epoch.earliest_t)
+    for row in history.rows("zk_write"):
+        if row["what"] == "state" and row["leader"] is not None and key_of(row) in found:
+            t = row["t"] - (row["error_ns"] or 0) - SEEN_WITHIN_NS
+            _note(found[key_of(row)], row["leader"], t)
     return found
+
+
+def _note(led: dict[int, int], node: int, t: int) -> None:
+    led[node] = min(t, led.get(node, t))
 
 
 def _finding(rule: str, row: dict[str, Any], leader: int) -> Finding:

@@ -93,7 +93,7 @@ def check(history: History) -> Outcome:
             *named_brokers(history, outcome),
             *named_offline(history, outcome),
             *named_addresses(history, outcome),
-            *forgotten_brokers(history, judge.forged),
+            *forgotten_brokers(history, outcome, judge.forged),
         ):
             outcome.add(finding)
     return outcome

@@ -10,7 +10,8 @@ ZooKeeper says that its registration is gone. Whom a broker named it goes on nam
 Lawful, and looks similar: who comes back may be named since before it was gone, by a broker that
 has not been told of that yet, and hears of it only now. Of a registration that is not the first one
 this holds once that broker was seen to know that the former was gone. What a forger told is the
-forger's, and counted. Without ZooKeeper brokers are fenced while they are registered: not judged.
+forger's, and what a prober told between the two answers, from a list of its own, the prober's; both
+are counted. Without ZooKeeper brokers are fenced while they are registered: not judged.
 """
 
 from __future__ import annotations
@@ -25,55 +26,71 @@ from pyspark.sql import functions as F
 from checkers.facts.lives import with_life
 from checkers.facts.office import in_zookeeper
 from checkers.facts.registrations import Absence, absences
-from checkers.facts.timeline import FOREVER
+from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.whole_metadata.named_brokers import LISTS
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RULE: Final = "live-broker-forgotten"
-_TOLD_NS: Final = 5_000_000_000
-"""In which whoever a prober left out is named again: by the next event of the controller."""
+_LATE_NS: Final = 5_000_000_000
+"""So long after it was given up a probe may still be handled."""
 _BY: Final = ("arm", "trial", "node", "life", "process")
 Node = tuple[str, int, int]
 Row = Mapping[str, Any]
 
 
-def forgotten_brokers(history: History, excused: Callable[[Node, int], bool]) -> Iterator[Finding]:
-    """``excused``: whether what that broker said when it was asked (ns) may be a forger's."""
-    gone, seen, probed = absences(history), in_zookeeper(history), _probed(history)
+def forgotten_brokers(
+    history: History, outcome: Outcome, forged: Callable[[Node, int], bool]
+) -> Iterator[Finding]:
+    """``forged``: whether what that broker said when it was asked (ns) may be a forger's, which is
+    counted there."""
+    gone, seen = absences(history), in_zookeeper(history)
     by_reader: dict[tuple[Any, ...], list[Row]] = {}
     for change in _changes(history):
         if (change["arm"], change["trial"]) in seen:
             by_reader.setdefault(tuple(change[name] for name in _BY), []).append(change)
-    told: set[tuple[Node, int, int]] = set()
-    for key, changes in sorted(by_reader.items()):
-        broker: Node = key[:3]
-        first_t, last_t = probed.get(broker, (FOREVER, FOREVER))
-        rows = [row for row in changes if not first_t <= row["t"] <= last_t + _TOLD_NS]
+    found: list[tuple[Row, int, int]] = []
+    for key, rows in sorted(by_reader.items()):
         for place, row in enumerate(rows):
             for other in sorted(set(row["before"] or ()) - set(row["brokers"])):
-                spans = gone.get((*broker[:2], other))
-                if spans is None or not _stood(spans, row, rows[:place], other):
-                    continue
-                one = (broker, other, bisect_right(spans, row["t"], key=lambda span: span.from_t))
-                if one not in told and not excused(broker, row["invoke_t"]):
-                    told.add(one)
-                    yield _finding(row, other)
+                spans = gone.get((*key[:2], other))
+                if spans is not None and _stood(spans, row, rows[:place], other):
+                    life = bisect_right(spans, row["t"], key=lambda span: span.from_t)
+                    found.append((row, other, life))
+    probed = _probed(history, [row for row, _, _ in found])
+    told: set[tuple[Node, int, int]] = set()
+    for number, (row, other, life) in enumerate(found):
+        broker: Node = row["arm"], row["trial"], row["node"]
+        if (broker, other, life) in told:
+            continue
+        if number in probed:
+            outcome.excuse(*broker[:2], RULE, "probed", of=LISTS)
+        elif not forged(broker, row["invoke_t"]):
+            told.add((broker, other, life))
+            yield _finding(row, other)
 
 
-def _probed(history: History) -> dict[Node, tuple[int, int]]:
-    """By broker, from when until when (ns) a prober told it who lives."""
-    if not history.has("probe"):
-        return {}
-    rows = history.frame("probe").where("api = 'UPDATE_METADATA' and node is not null")
-    spans = rows.groupBy("arm", "trial", "node").agg(
-        F.min("invoke_t").alias("first_t"), F.max("t").alias("last_t")
-    )
-    return {
-        (row["arm"], row["trial"], row["node"]): (row["first_t"], row["last_t"])
-        for row in spans.toArrow().to_pylist()
-    }
+def _probed(history: History, rows: Sequence[Row]) -> set[int]:
+    """The places of those before which, since the answer before, a prober may have told that broker
+    who lives, as it knew it."""
+    if not rows or not history.has("probe"):
+        return set()
+    table = [
+        {
+            **{name: row[name] for name in ("arm", "trial", "node")},
+            **{"_number": number, "_from": row["before_invoke_t"], "_to": row["t"]},
+        }
+        for number, row in enumerate(rows)
+    ]
+    of = "arm string, trial int, node int, _number int, _from bigint, _to bigint"
+    probes = history.frame("probe").where("api = 'UPDATE_METADATA'")
+    late = F.expr(f"if(type = 'ok', t, t + {_LATE_NS})")
+    probes = probes.select("arm", "trial", "node", "invoke_t", late.alias("_by"))
+    both = probes.join(F.broadcast(history.table(table, of)), ["arm", "trial", "node"])
+    hit = both.where("invoke_t <= _to and _by >= _from").select("_number").distinct()
+    return {row["_number"] for row in hit.toArrow().to_pylist()}
 
 
 def _stood(spans: Sequence[Absence], row: Row, earlier: Sequence[Row], other: int) -> bool:

@@ -181,7 +181,8 @@ FORGOTTEN: dict[str, tuple[list[tuple[int, list[int]]], list[tuple[int, str]], i
                                  "no more, at once with it", "no more, to another reader",
                                  "no more, without ZooKeeper", "no more, probed",
                                  "no more, probed for roles", "no more, probed elsewhere",
-                                 "no more, probed later"])  # fmt: skip
+                                 "no more, probed later", "no more, probed before",
+                                 "no more, probed before and given up"])  # fmt: skip
 @judging(check, calm=calmed)
 def test_who_is_named_is_named_as_long_as_it_is_registered(calm: Any, how: str) -> Asks:
     named, steps, broken = FORGOTTEN[how.partition(",")[0] if how not in FORGOTTEN else how]
@@ -204,14 +205,20 @@ def test_who_is_named_is_named_as_long_as_it_is_registered(calm: Any, how: str) 
         calm.add("forged", 550, node=2, api="UPDATE_METADATA", lie="dead_broker", error=0)
     if "probed" in how:
         api = "LEADER_AND_ISR" if "roles" in how else "UPDATE_METADATA"
-        at = 700 if "later" in how else 550
-        calm.add("probe", at, node=1 if "elsewhere" in how else 2, api=api, invoke_t=at - 5)
+        at = 700 if "later" in how else 450 if "before" in how else 550
+        own = {"type": "info"} if "given up" in how else {}
+        calm.add("probe", at, node=1 if "elsewhere" in how else 2, api=api, invoke_t=at - 5, **own)
     found = yield calm
     rule = "live-broker-forgotten"
-    whose_doing = how not in FORGOTTEN and not how.endswith(("roles", "elsewhere", "later"))
+    whose_doing = how not in FORGOTTEN and not how.endswith(
+        ("roles", "elsewhere", "later", "before")
+    )
     assert found.counts.get(rule, 0) == (0 if whose_doing else broken)
-    forged = [e.excuse for e in found.excuses() if e.rule == rule]
-    assert forged == ["forged"] * ("forged" in how)
+    excused = [e.excuse for e in found.excuses() if e.rule == rule]
+    assert excused == [
+        *["forged"] * ("forged" in how),
+        *["probed"] * ("probed" in how and whose_doing),
+    ]
 
 
 @pytest.mark.parametrize("endpoint", ["3@h:93", "3@h:83", "h:83", "?@h:83"])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from checkers.promises.epochs.first_leaders import FIRST, LIMIT_NS, first_leaders
-from tests.checkers.conftest import ARM, MS, Story
+from tests.checkers.conftest import ARM, MS
+from tests.checkers.promises.epochs.zookeepers_log import ZookeepersLog
 from tests.checkers.together import Asks, judging, ruled
 
 MADE, BACK = 20_000, 23_000
@@ -19,27 +20,7 @@ LATE = BACK + LIMIT_MS + 1_500
 RULE = "made-without-leader"
 
 
-class Log:
-    """ZooKeeper's, one write after the other, and what the harness saw."""
-
-    def __init__(self) -> None:
-        self.story = Story()
-        self.zxid = 0
-
-    def write(self, t: float, what: str, step: str, **fields: Any) -> None:
-        self.zxid += 1
-        self.story.add("zk_write", t, what=what, step=step, zxid=self.zxid, error_ns=MS, **fields)
-
-    def comes(self, t: float, node: int) -> None:
-        self.write(t, "broker", "created", node=node)
-        self.story.add("node_event", t + 100, node=node, event="ready")
-
-    def goes(self, t: float, node: int) -> None:
-        self.write(t, "broker", "removed", node=node)
-
-    def office(self, t: float, node: int) -> None:
-        self.write(t, "controller", "created", node=node)
-
+class Log(ZookeepersLog):
     def topic(self, t: float, *replicas: int, step: str = "created", **more: Any) -> None:
         fields = {"topic": "t", "partition": 0, "replicas": list(replicas), **more}
         self.write(t, "topic", step, **fields)

@@ -64,6 +64,11 @@ STORIES: dict[str, tuple[Story, int]] = {
                                                        what="state", step="set"), 1),
     "a moment before it leads, by the store's log": (
         leads(asked(t=2_000, node=4), 2_900, "zk_write", what="state", step="set"), 0),
+    "in an epoch that the watch missed": (
+        leads(asked(t=2_000, node=4), 3_100, leader=1, leader_epoch=4), 0),
+    "in an epoch that the watch missed, and no log tells of it": (
+        leads(leads(asked(t=2_000, node=4), 3_100, leader=1, leader_epoch=4),
+              3_050, "zk_write", what="state", step="set", leader=2), 1),
     "it refuses before it has led at all": (asked(t=2_000, node=4, type="fail", error=6), 0),
     "before it has led at all, what is deleted later": (
         also(asked(t=2_000, node=4), "topic_deletion", 30_000, step="requested"), 0),

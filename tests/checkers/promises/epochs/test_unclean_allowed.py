@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from checkers.promises.epochs.unclean_allowed import ALLOWED, LIMIT_NS, unclean_allowed
-from tests.checkers.conftest import ARM, MS, Story
+from tests.checkers.conftest import ARM, MS
+from tests.checkers.promises.epochs.zookeepers_log import ZookeepersLog
 from tests.checkers.together import Asks, judging, ruled
 
 LIMIT_MS = LIMIT_NS // MS
@@ -18,24 +19,7 @@ UNTIL = ALLOWED_AT + LIMIT_MS + 3_000
 RULE = "allowed-and-not-led"
 
 
-class Log:
-    """ZooKeeper's, one write after the other, and what the harness did."""
-
-    def __init__(self) -> None:
-        self.story = Story()
-        self.zxid = 0
-
-    def write(self, t: float, what: str, step: str, **fields: Any) -> None:
-        self.zxid += 1
-        self.story.add("zk_write", t, what=what, step=step, zxid=self.zxid, error_ns=MS, **fields)
-
-    def comes(self, t: float, node: int) -> None:
-        self.write(t, "broker", "created", node=node)
-        self.story.add("node_event", t + 100, node=node, event="ready")
-
-    def goes(self, t: float, node: int) -> None:
-        self.write(t, "broker", "removed", node=node)
-
+class Log(ZookeepersLog):
     def led(self, t: float, leader: int, partition: int = 0, step: str = "set") -> None:
         place = {"topic": "t", "partition": partition}
         self.write(t, "state", step, **place, leader=leader, leader_epoch=int(t), isr=[1])
@@ -56,7 +40,7 @@ def begin() -> Log:
     log = Log()
     for node in (1, 2, 3):
         log.comes(100 + node, node)
-    log.write(110, "controller", "created", node=3)
+    log.office(110, 3)
     for partition in (0, 1):
         place = {"topic": "t", "partition": partition, "replicas": [1, 2]}
         log.write(200, "topic", "created", **place)
