@@ -121,6 +121,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             fault="reassign-called-off",
             at_ms=succeeded_ms + CALLED_OFF_MS,
             duration_ms=0,
+            after="succeeded",  # what was flooded may move until then, and would be crossed
             params={"partition": f"{TOPIC}-{(first + 1) % PARTITIONS}"},
         )
     )

@@ -765,3 +765,16 @@ def test_whoever_keeps_groups_asks_all_that_it_is_held_to() -> None:
     ]
     assert {role.process for role in keepers} >= {"group-keeper", "group-waiter"}
     assert all(role.params.get("visits") and role.params.get("clears") for role in keepers)
+
+
+def test_what_crosses_a_move_waits_for_the_moves_before_it() -> None:
+    """A flood may hold moves up until it is over: what calls one off, or asks for another order,
+    would cross those that are still on their way."""
+    for plan in plans("reassignment"):
+        moving = [e for e in plan.entries if e.id != "flood" and not e.id.startswith("wander-")]
+        by_id = {e.id: e for e in plan.entries}
+        assert [e.id for e in moving][:3] == ["succeeded", "called-off", "contrary"]
+        for entry in moving:
+            assert entry.after is not None
+            assert by_id[entry.after].at_ms <= entry.at_ms
+        assert [e.after for e in moving[1:]] == [e.id for e in moving[:-1]]
