@@ -17,15 +17,16 @@
 A truncation's line tells where to, not where from: the log's end is taken from the broker's last
 ``leader_change`` for that partition, and after a first cut from that one's own end. The fetcher
 from the leader before is stopped a moment after that line and may append meanwhile, so where the
-next one begins (``InitialFetchState``: the log's end, or no more than that) counts too. And the
-line is written only where the log reached beyond what it is cut to (``UnifiedLog.truncateTo``), by
-one record at least. Releases before 2.6 do not tell a follower's end: such a cut reaches to
-`BEYOND`, for it takes whatever lies there. A log that is begun anew at or beyond its end has
-nothing there to lose: no row.
+next one begins (``InitialFetchState``: the log's end, or no more than that) counts too, and is the
+end that such a ``leader_change`` tells (`end_follows`). And the line is written only where the log
+reached beyond what it is cut to (``UnifiedLog.truncateTo``), by one record at least. Releases
+before 2.6 do not tell a follower's end: such a cut reaches to `BEYOND`, for it takes whatever lies
+there. A log that is begun anew at or beyond its end has nothing there to lose: no row.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -160,6 +161,24 @@ def date_stops(log: ServerLog, stamps: Stamps, stops: Iterable[Row]) -> list[Row
             if before:
                 before[-1]["t"] = t
     return ordered
+
+
+def end_follows(log: ServerLog, stamps: Stamps, changes: Iterable[Row]) -> list[Row]:
+    """`leader_change` rows, a follower's with its log's end as it began to fetch in that leader
+    epoch: the fetcher from the leader before appends until then, and that leader may count it
+    (ReplicaManager.makeFollowers, applyLocalFollowersDelta)."""
+    found: list[Row] = []
+    next_t: dict[tuple[str, int], float] = {}
+    for row in sorted(changes, key=lambda row: int(row["t"]), reverse=True):
+        at, end = (row["topic"], row["partition"]), row["log_end_offset"]
+        if row["role"] == "follower" and end is not None:
+            begun = log.fetches.get((*at, row["leader_epoch"]), ())
+            times = [(stamps.t(wall_ms), offset) for wall_ms, offset in begun]
+            its = [one for one in times if row["t"] <= one[0] < next_t.get(at, math.inf)]
+            end = _last(end, min(its, default=(0, 0))[1])
+        next_t[at] = row["t"]
+        found.append({**row, "log_end_offset": end})
+    return found[::-1]
 
 
 def log_rows(

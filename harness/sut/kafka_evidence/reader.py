@@ -17,6 +17,7 @@ from harness.sut import kafka_logging as files
 from harness.sut.kafka_evidence.broker import (
     ServerLog,
     date_stops,
+    end_follows,
     log_rows,
     read_controller_log,
     read_server_log,
@@ -63,10 +64,11 @@ def read_evidence(
     ):
         if row["f"] == "leader_change":
             changes.append(row)
-        if row["f"] == "replica_stop":
+        elif row["f"] == "replica_stop":
             stops.append(row)
         else:
             yield row
+    yield from end_follows(server, stamps, changes)
     yield from date_stops(server, stamps, stops)
     yield from log_rows(server, stamps, changes, start_lines=starts)
     controller, failures = read_controller_log(folder / files.CONTROLLER, stamps, tally)
@@ -105,7 +107,7 @@ def read_kraft_evidence(
         )
         if row["f"] == "leader_change"
     ]
-    yield from changes
+    yield from end_follows(server, stamps, changes)
     yield from log_rows(server, stamps, changes)
     events = list(read_metadata_log(data / METADATA_FOLDER))
     states = [event for event in events if isinstance(event, Committed)]

@@ -170,6 +170,33 @@ def test_where_a_cut_began(
     assert [(cut["from_offset"], cut["to_offset"]) for cut in told] == cuts
 
 
+@pytest.mark.parametrize(
+    ("lines", "end"),
+    [
+        pytest.param([(110, FETCHES.format("5,18"))], 18, id="appended-yet"),
+        pytest.param([(110, FETCHES.format("5,8"))], 12, id="watermark"),
+        pytest.param([(110, FETCHES.format("4,18"))], 12, id="the-epoch-before"),
+        pytest.param([(90, FETCHES.format("5,18"))], 12, id="in-a-former-life"),
+        pytest.param(
+            [(110, FETCHES.format("5,18")), (120, FETCHES.format("5,40"))], 18, id="begun-again"
+        ),
+        pytest.param([(350, FETCHES.format("5,18"))], 12, id="of-the-next-life"),
+        pytest.param([], 12, id="never-fetched"),
+    ],
+)
+def test_a_followers_end_is_where_it_begins_to_fetch(
+    tmp_path: Path, lines: list[tuple[int, str]], end: int
+) -> None:
+    """What the fetcher from the leader before appended yet, that leader may have counted."""
+    again = [line.replace(" 12:00:00,1", " 12:00:00,3") for line in DEMOTION]
+    write(tmp_path, "state-change.log", DEMOTION + again)
+    server = [log(at, says) for at, says in lines]
+    write(tmp_path, "server.log", [log(10, "starting", SERVER), *server])
+    first, second = (row for row in rows(tmp_path) if row["f"] == "leader_change")
+    assert (first["log_end_offset"], first["t"] < second["t"]) == (end, True)
+    assert second["log_end_offset"] == (18 if lines and lines[0][0] == 350 else 12)
+
+
 def test_the_quorums_own_log_is_no_partition_of_clients(tmp_path: Path) -> None:
     """A controller that was paused past its office cuts what it alone had appended there."""
     quorum = "[UnifiedLog partition=__cluster_metadata-0, dir=/d] Truncating to offset 65"
