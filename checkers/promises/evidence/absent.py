@@ -5,12 +5,13 @@ The harness ends, pauses and begins processes, and writes that down once one has
 goes on (`checkers.facts.lives`). So no operation was begun and answered by a broker within a time
 in which that did not run: whoever tells of it tells it of another broker, or of another time. Of an
 acknowledged record that names no broker it is the leader who answered: the one that was committed
-all the while, and known as such for `KNOWN_NS` to whoever else ever led it, who ran.
+all the while, and known as such for `KNOWN_NS` to whoever else ever led it, who ran, and whom no
+fault kept from hearing of it.
 
 Lawful, and similar: what had been sent before, and was answered already; what waits in a socket
 until its broker goes on; a leader of before that has not heard of its successor yet, as one that
-was paused shortly before it was succeeded, or meanwhile; records that a consumer had fetched
-before.
+was paused shortly before it was succeeded, or meanwhile, or whose link is slow by which it hears of
+leaders; records that a consumer had fetched before.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
+from checkers.facts.faults import ASKING, faults_within
 from checkers.facts.leadership import TP, leadership
 from checkers.facts.lives import Node, runs
 from checkers.facts.timeline import FOREVER, FROM, TO, Timeline
@@ -92,16 +94,15 @@ def _by_leaders(history: History, away: dict[Node, list[tuple[int, int]]]) -> It
             if epoch.leader is None or epoch.committed_t is None or until_t is None:
                 continue
             own = {**dict(zip(TP, key, strict=True)), "_leader": epoch.leader}
-            others = [
-                span
-                for node in {one.leader for one in of.epochs if one.leader is not None}
-                for span in away.get((*key[:2], node), ())
-                if node != epoch.leader
-            ]
+            nodes = {one.leader for one in of.epochs if one.leader is not None} - {epoch.leader}
+            others = [span for node in nodes for span in away.get((*key[:2], node), ())]
             for begin, end in away.get((*key[:2], epoch.leader), ()):
                 span = max(begin, epoch.committed_t + KNOWN_NS), min(end, until_t)
                 heard_t = epoch.committed_t - BACK_NS
-                missed = any(a < span[1] and b > heard_t for a, b in others)
+                missed = any(a < span[1] and b > heard_t for a, b in others) or any(
+                    fault.name not in ASKING and any(map(fault.concerns, nodes))
+                    for fault in faults_within(history, key[:2], epoch.committed_t, span[1])
+                )
                 if span[0] < span[1] and not missed:
                     spans.append({**own, FROM: span[0], TO: span[1]})
     if not spans or not history.has("produce"):

@@ -47,6 +47,16 @@ def paused(node: int, from_t: float, to_t: float) -> Callable[[Story], Any]:
     ]
 
 
+def slowed(node: int, from_t: float, to_t: float, fault: str = "toxic") -> Callable[[Story], Any]:
+    """By a fault that may keep a broker from hearing of leaders."""
+    return lambda s: [
+        s.add("fault", t, fault=fault, id="f", phase=phase, nodes=[node], detail="{}")
+        for t, phase in ((from_t, "inject"), (from_t + 10, "injected"), (to_t, "healed"))
+    ]
+
+
+BEFORE = (led_by(2, 0, 500), led_by(1, 2, 18_000))
+"""Broker 2 led before 1 did."""
 READ = "reader (metadata): node 1 answered 1 times what it was asked while it did not run"
 WROTE = "producer (produce): node 1 answered 1 times what it was asked while it did not run"
 CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
@@ -68,6 +78,18 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
         then(paused(2, 600, 20_500), wrote(21_000, 21_100)),
         WROTE,
     ),
+    "a leader that was dead, and who led before was slowed until it was succeeded": (
+        then(*BEFORE, slowed(2, 600, 17_900), wrote(21_000, 21_100)),
+        WROTE,
+    ),
+    "a leader that was dead, and who led before was asked to lead": (
+        then(*BEFORE, slowed(2, 600, 22_000, "move-leadership"), wrote(21_000, 21_100)),
+        WROTE,
+    ),
+    "a leader that was dead, and another was slowed that never led": (
+        then(*BEFORE, slowed(3, 600, 22_000), wrote(21_000, 21_100)),
+        WROTE,
+    ),
     "by the name of the dead": (wrote(21_000, 21_100, node=1), WROTE),
     # Lawful, and looks similar.
     "before it was paused": (read(9_900, 10_050), ""),
@@ -83,6 +105,14 @@ CASES: dict[str, tuple[Callable[[Story], Any], str]] = {
     ),
     "who led before, and was paused until a moment before": (
         then(led_by(2, 0, 500), paused(2, 600, 1_400), wrote(21_000, 21_100)),
+        "",
+    ),
+    "who led before, and was slowed as it was succeeded": (
+        then(*BEFORE, slowed(2, 600, 22_000), wrote(21_000, 21_100)),
+        "",
+    ),
+    "who led before, and was slowed a moment after": (
+        then(*BEFORE, slowed(2, 18_500, 19_500), wrote(21_000, 21_100)),
         "",
     ),
     "no answer is to come": (wrote(21_000, 21_005, acks=0), ""),
