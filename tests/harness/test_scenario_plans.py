@@ -566,7 +566,7 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     partitions = int(scenario.overrides["offsets.topic.num.partitions"])
     where = partition_for(under_test.GROUP, partitions)
     for plan in plans("group-rebalance"):
-        moves, unheard, deaths = plan.entries[:3], plan.entries[3], plan.entries[4:]
+        moves, (unheard, *deaths, taken) = plan.entries[:3], plan.entries[3:]
         assert [e.fault for e in moves] == ["move-leadership"] * 3
         moved = [str(e.params["partitions"]) for e in moves]
         assert moved[0] == f"__consumer_offsets-{where}" != moved[1]
@@ -585,6 +585,11 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
             aim = e.params["partition"] if e.fault == "lagged-kill" else e.params["target"]
             assert str(aim).removeprefix("leader:") == f"__consumer_offsets-{where}"
         assert {e.fault for e in deaths[1::2]} == {"unanswered-kill"}
+        # Last, who coordinates it loses its replica, and lives.
+        assert taken.fault == "reassign"
+        assert taken.params == {"partitions": moved[2], "to": "followers"}
+        assert taken.at_ms > deaths[-1].at_ms
+        assert taken.after == deaths[-1].id
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]
     assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 5
