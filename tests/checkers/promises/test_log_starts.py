@@ -159,6 +159,11 @@ def waited(story: Story, times: int = 3) -> None:
         timed_out(story, at_t, 40, invoke_t=at_t - 1_000)
 
 
+def at_once(story: Story, t: float) -> None:
+    for number in range(3):
+        timed_out(story, t + 1_000 + 300 * number, 40, invoke_t=t + 300 * number)
+
+
 def done(story: Story, t: float) -> None:
     deleted(story, t, 41, invoke_t=t - 100)
     for row in story.rows["log_end"]:
@@ -167,6 +172,10 @@ def done(story: Story, t: float) -> None:
 
 def disturbed(story: Story, fault: str, nodes: list[int]) -> None:
     waited(story)
+    faulted(story, fault, nodes)
+
+
+def faulted(story: Story, fault: str, nodes: list[int]) -> None:
     for phase, t in (("inject", GONE - 500), ("injected", GONE), ("healed", GONE + 5_000)):
         story.add("fault", t, fault=fault, phase=phase, id="one", nodes=nodes)
 
@@ -408,6 +417,25 @@ STORIES = {
     ),
     "waits-for-the-gone:who follows is hurt": (without, lambda s: disturbed(s, "toxic", [2])),
     "waits-for-the-gone: who is gone is hurt": (without, lambda s: disturbed(s, "toxic", [3])),
+    "waits-for-the-gone:nobody can have heard of it yet": (
+        without,
+        lambda s: at_once(s, GONE + 200),
+    ),
+    "waits-for-the-gone:who follows was hurt just now": (
+        without,
+        lambda s: (faulted(s, "toxic", [2]), at_once(s, GONE + 5_200)),
+    ),
+    "waits-for-the-gone: who follows was hurt long ago": (
+        without,
+        lambda s: (faulted(s, "toxic", [2]), at_once(s, GONE + 7_200)),
+    ),
+    "waits-for-the-gone:a forger says that all live": (
+        without,
+        lambda s: (
+            waited(s),
+            s.add("forged", GONE + 100, node=1, api="UPDATE_METADATA", lie="x", error=0),
+        ),
+    ),
     "waits-for-the-gone: it is told to lead": (
         without,
         lambda s: disturbed(s, "move-leadership", [1, 2]),
