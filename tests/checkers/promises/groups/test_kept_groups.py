@@ -185,6 +185,14 @@ CASES = {
         lambda s: (held(s, DELETED - 900, DELETED - 200), moved(s, DELETED + 1_700, 1), back(s)),
         BACK,
     ),
+    "its followers were held a good while later": (
+        lambda s: (
+            held(s, DELETED + 1_200, DELETED + 2_500),
+            moved(s, DELETED + 1_700, 1),
+            back(s),
+        ),
+        BACK,
+    ),
     "its coordinator had been replaced": (
         lambda s: (moved(s, DELETED - 3_000, 1), back(s)),
         None,
