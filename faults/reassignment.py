@@ -3,7 +3,8 @@
 Each partition's replicas are shifted by one along the ring of brokers, so that one broker gets a
 replica that it had not (it must fetch all of it) and one loses its own (StopReplica with deletion),
 while the partition goes on serving: KIP-455's phases, with the leader moving when it is the one
-that leaves. Done as often as asked, one partition after the other.
+that leaves. Or the leader alone loses its own, and nobody gets one: that it leads no more nothing
+tells it but that StopReplica. Done as often as asked, one partition after the other.
 
 ``reassign-succeeded``: a new controller is elected in the middle of a move, while the replica that
 is to be added cannot catch up, since its leader's answers do not leave. The successor finds both
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from faults.base import BaseFault, wait_for
 from faults.leadership import find_partitions, read_partitions
@@ -27,6 +28,8 @@ from faults.protocol import Capability, Context, Entry, FaultFailed, Link, Parti
 from faults.succession import succeed
 from faults.targets import partition_state
 
+WAYS: Final = ("ring", "followers")
+
 
 def shifted(replicas: Sequence[int], brokers: Sequence[int]) -> list[int]:
     """Each replica's successor on the ring of ``brokers``; who is not on it stays."""
@@ -35,10 +38,12 @@ def shifted(replicas: Sequence[int], brokers: Sequence[int]) -> list[int]:
 
 
 class Reassign(BaseFault):
-    """Parameters: partitions (see `move-leadership`); times; interval_ms between two moves.
+    """Parameters: partitions (see `move-leadership`); to: along the "ring", or to the "followers"
+    alone; times; interval_ms between two moves.
 
     inject returns when every move was done: the new replicas committed, in sync and alone, nothing
-    pending. Took hold: each move added and removed a replica. Nothing to heal.
+    pending. Took hold: each move removed a replica, and (along the ring) added one. Nothing to
+    heal.
     """
 
     name = "reassign"
@@ -47,6 +52,7 @@ class Reassign(BaseFault):
         super().__init__(entry)
         params = Params(entry)
         self.partitions = read_partitions(params)
+        self.to = params.choice("to", WAYS, WAYS[0])
         self.times = params.integer("times", 1, low=1, high=1000)
         self.interval_ms = params.integer("interval_ms", 200)
         self.read(params)
@@ -63,7 +69,9 @@ class Reassign(BaseFault):
                 moves.append(self._move(ctx, state.topic, state.partition))
                 ctx.sleep(self.interval_ms / 1000)
         self.nodes = sorted({node for m in moves for node in (*m["added"], *m["removed"])})
-        self.took_hold = bool(moves) and all(m["added"] and m["removed"] for m in moves)
+        self.took_hold = bool(moves) and all(
+            m["removed"] and (m["added"] or self.to != WAYS[0]) for m in moves
+        )
 
     def reassign(self, ctx: Context, before: PartitionState, wanted: Sequence[int]) -> None:
         """Returns when it is done."""
@@ -71,7 +79,9 @@ class Reassign(BaseFault):
 
     def _move(self, ctx: Context, topic: str, partition: int) -> dict[str, Any]:
         before = partition_state(ctx.view, topic, partition)
-        wanted = shifted(before.replicas, ctx.view.live_brokers())
+        wanted = [r for r in before.replicas if r != before.leader]
+        if self.to == WAYS[0]:
+            wanted = shifted(before.replicas, ctx.view.live_brokers())
         begun = ctx.now_ns()
         self.reassign(ctx, before, wanted)
         after = partition_state(ctx.view, topic, partition)

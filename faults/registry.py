@@ -63,6 +63,7 @@ from faults.restart import Kill, Pause, RepeatedKill, RollingRestart, Stop
 from faults.stopped_ahead import StoppedAhead
 from faults.torn_tail import TornTail
 from faults.unclean_allowed import UncleanAllowed
+from faults.unheard_election import UnheardElection
 from faults.unheard_news import UnheardNews
 from faults.unready_preferred import UnreadyPreferred
 from faults.unseen_bounce import UnseenBounce
@@ -125,6 +126,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         RemoveController,
         LateRegistration,
         UnseenBounce,
+        UnheardElection,
         UnheardNews,
         UnseenSettings,
         HungBroker,

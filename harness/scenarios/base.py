@@ -339,7 +339,7 @@ def shortened(
     *,
     per_s: float = 12.0,
     first_value: int = 6_000_000_000,
-    **deletes: int,
+    **deletes: float,
 ) -> list[Role]:
     """Topics (with how many partitions) whose oldest records are deleted all the while
     (DeleteRecords; ``deletes``: how, as parameters), and who writes to them: so much a second to

@@ -13,8 +13,10 @@ that it is kept, neither who asked for that nor who looks on. Then brokers are k
 the group's coordinator (the leader of the partition of __consumer_offsets that the group's id falls
 into) in every other step, and by a kill when its followers have got nothing from it for a while:
 its successor must have every offset that was acknowledged, and is asked for them before the next
-are committed. The records come from idempotent producers, which retry through all of it: each must
-be there once, and that a leader did not come to answer what it had replicated must not make it two.
+are committed. At last the coordinator, which lives, loses its replica: it coordinates no more, and
+is told so by that alone. The records come from idempotent producers, which retry through all of it:
+each must be there once, and that a leader did not come to answer what it had replicated must not
+make it two.
 """
 
 from __future__ import annotations
@@ -63,6 +65,8 @@ KEEP_MS = 2000
 is over more often than by default, every ten minutes."""
 SESSION_TIMEOUT_MS = 2000
 STEP_MS = 5000
+TAKEN_MS = 1500
+"""By then who was ended last is back."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
 
@@ -227,7 +231,8 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     """Moves, and then deaths: of the coordinator first and then in every other step; between, of
     whoever leads a partition, with records that are replicated and not answered: their producers
-    send them again, to the next."""
+    send them again, to the next. Who loses its replica comes last: of two that are left none is to
+    die."""
     ways = ["lagged-kill", "stop"]
     rng.shuffle(ways)
     unheard = {"partition": COORDINATED, "records": 1, "longer_ms": UNKEPT_MS}
@@ -251,6 +256,15 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 params=_params(way, f"{TOPIC}-{rng.randrange(PARTITIONS)}"),
             )
         )
+    entries.append(
+        Entry(
+            id="taken",
+            fault="reassign",
+            at_ms=begin_ms + steps * STEP_MS + TAKEN_MS,
+            duration_ms=0,
+            params={"partitions": COORDINATED, "to": "followers"},
+        )
+    )
     # One after the other: who takes seconds over a move has not led yet as the next one begins.
     return Plan.of(rng.getrandbits(31), in_turn(entries))
 

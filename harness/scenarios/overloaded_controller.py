@@ -5,7 +5,9 @@ event thread and send threads share a machine and an interpreter or JVM with a f
 it is its own peer: half of its requests to itself wait behind its own queue without a control plane
 of its own. Topics are made and deleted and leaders moved all the while, so that its queues to the
 other brokers fill. KIP-291's metrics for it, QueueSize and RequestRateAndQueueTimeMs, are read
-meanwhile, shown, and held against the requests (checkers/promises/controller_queues).
+meanwhile, shown, and held against the requests (checkers/promises/controller_queues). When the
+flood is over a leader changes of which the controller hears last, by its own link: whoever asked
+for that is not to be told that it is done while the controller's clients are sent elsewhere.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ TOPIC = "steered"
 PARTITIONS = 12
 PROBED_TOPIC = "probed"
 """A partition that never moves: what probes of the flooded broker say of it is never old news."""
+UNHEARD_MS = 500
+"""After the flood."""
 SESSION_TIMEOUT_MS = 10_000
 """A flooded controller that only is slow must not lose its office for it."""
 
@@ -60,12 +64,20 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
             params={"partitions": 20, "replicas": 3, "interval_ms": 200, "delete_at_heal": True},
         ),
     ]
+    unheard = Entry(
+        id="unheard",
+        fault="unheard-election",
+        at_ms=chaos_ms + UNHEARD_MS,
+        duration_ms=0,
+        params={"partition": f"{TOPIC}-{rng.randrange(PARTITIONS)}"},
+        after="many",
+    )
     at_ms = 1500
     while at_ms < chaos_ms - 2000:
         partition = f"{TOPIC}-{len(entries) % PARTITIONS}"
         entries.append(move_leader(f"move-{len(entries)}", at_ms, partition))
         at_ms += rng.randint(900, 1200)
-    return Plan.of(rng.getrandbits(31), entries)
+    return Plan.of(rng.getrandbits(31), [*entries, unheard])
 
 
 OVERLOADED_CONTROLLER = Scenario(

@@ -20,7 +20,8 @@ Three more such topics keep no more than a few kilobytes, or seconds, one of the
 is written to all the while. As no broker ends here, each has the time to look after its logs.
 
 At last another broker hangs while its controller waits for its answer, and stays away for longer
-than what it led may be without a leader: whoever gives it up may not wait for that answer.
+than what it led may be without a leader: whoever gives it up may not wait for that answer. Nor may
+who deletes a topic's oldest records all the while wait for who is gone.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from harness.scenarios.base import (
     replicated_load,
     rested,
     rounds,
+    shortened,
     spread,
     texts,
 )
@@ -61,6 +63,10 @@ HARMLESS = "log.segment.delete.delay.ms"
 RESET, SIZED, TIMED, AGED = "reset", "sized", "timed", "aged"
 FOLLOWED = "followed"
 """Of this one, too, the settings are changed."""
+SHORTENED = "shortened"
+DELETES_PER_S = 40.0
+"""Questions to each broker: a deletion that waits in vain takes a second, and is to be tried again
+and again while somebody is away."""
 CLEARED = "plain"
 """This one has none in the end."""
 RESET_TO = {**LOG_APPEND_TIME, **SHORT_SEGMENTS}
@@ -80,7 +86,10 @@ def _topics(stage: Stage) -> Sequence[Topic]:
                 *((SIZED, FEW_BYTES), (TIMED, FEW_SECONDS), (AGED, ONE_SEGMENT)),
             )
         ),
-        Topic(name=FOLLOWED, assignment=spread(len(stage.nodes), stage.nodes, 3)),
+        *(
+            Topic(name=name, assignment=spread(len(stage.nodes), stage.nodes, 3))
+            for name in (FOLLOWED, SHORTENED)
+        ),
     ]
 
 
@@ -88,6 +97,7 @@ def _workloads(stage: Stage) -> Sequence[Role]:
     return [
         *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
         replace(offset_reader(AGED, len(stage.nodes)), process="offset-reader-aged"),
+        *shortened({SHORTENED: len(stage.nodes)}, rate_per_s=DELETES_PER_S),
         Role(
             role="producer",
             process="producer-alone",
@@ -220,7 +230,10 @@ ZOMBIE_BROKER = Scenario(
     topics=_topics,
     workloads=_workloads,
     plan=_plan,
-    checks=("fencing", "stale-metadata", "truncation-loss", "polls", "offsets", "retention"),
+    checks=(
+        *("fencing", "stale-metadata", "truncation-loss", "polls", "offsets", "retention"),
+        "log-starts",
+    ),
     leader_changes=True,
     session_timeout_ms=SESSION_TIMEOUT_MS,
     profiles=BEYOND_SMOKE,

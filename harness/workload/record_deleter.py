@@ -31,7 +31,7 @@ DELETE_VERSION: Final = 1
 FETCH_VERSION: Final = 4
 BEYOND: Final = 1_000_000
 """So far beyond the end nobody writes."""
-_QUESTIONS: Final = (
+QUESTIONS: Final = (
     *("latest", "earliest", "delete", "earliest", "next"),
     *("latest", "earliest", "below", "next", "beyond", "earliest", "below"),
 )
@@ -99,7 +99,7 @@ class RecordDeleter(AskEach):
 
     def ask(self, channel: Channel) -> None:
         turn = self._turn[channel.node] = self._turn.get(channel.node, -1) + 1
-        question = _QUESTIONS[turn % len(_QUESTIONS)]
+        question = QUESTIONS[turn % len(QUESTIONS)]
         kind, fields = self._fields(question, channel.node)
         if not fields:
             return

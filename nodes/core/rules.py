@@ -197,6 +197,11 @@ def low_watermark(own: int, followers: Iterable[int]) -> int:
     return min([own, *followers])
 
 
+def holds_deletions_up(is_alive: bool) -> bool:
+    """A deletion waits for live replicas alone (Partition.lowWatermarkIfLeader)."""
+    return is_alive
+
+
 def deletable_end(high_watermark: int, _log_end_offset: int) -> int:
     """So far records may be deleted: what is not committed may yet be cut by a new leader."""
     return high_watermark
@@ -536,6 +541,7 @@ class Rules:
     erases_on_load: Callable[[], bool] = erases_on_load
     follower_log_start: Callable[[int, int], int] = follower_log_start
     low_watermark: Callable[[int, Iterable[int]], int] = low_watermark
+    holds_deletions_up: Callable[[bool], bool] = holds_deletions_up
     deletable_end: Callable[[int, int], int] = deletable_end
     awaits_duplicates: Callable[[], bool] = awaits_duplicates
     awaits_beside_refusals: Callable[[], bool] = awaits_beside_refusals

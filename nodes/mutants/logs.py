@@ -48,6 +48,10 @@ def _never_deletes(_asked: bool) -> bool:
     return False
 
 
+def _all(_is_alive: bool) -> bool:
+    return True
+
+
 def _always_deletes(_asked: bool) -> bool:
     return True
 
@@ -221,5 +225,14 @@ LOGS: Final = (
         found_by="retention",
         rule="kept-beyond-size",
         breaks={"lets_go_of_the_old": no},
+    ),
+    Mutant(
+        name="wait-for-the-gone",
+        says="who deletes records is answered when replicas of brokers that are gone have them out",
+        stands_for="KIP-107: DeleteRecords waits for live replicas alone",
+        scenario="zombie-broker",
+        found_by="log-starts",
+        rule="waits-for-the-gone",
+        breaks={"holds_deletions_up": _all},
     ),
 )

@@ -432,5 +432,6 @@ class Partition(IsrPartition):
             return self._low_watermark(self._log_for_reading(-1, True))
 
     def _low_watermark(self, own_log: Log) -> int:
-        starts = [f.log_start_offset for i, f in self.followers.items() if self._host.is_alive(i)]
+        counts, is_alive = self._rules.holds_deletions_up, self._host.is_alive
+        starts = [f.log_start_offset for i, f in self.followers.items() if counts(is_alive(i))]
         return self._rules.low_watermark(own_log.log_start_offset, starts)

@@ -34,6 +34,23 @@ def test_replicas_wander_along_the_ring(ctx: Any, entry: Any) -> None:
     assert fault.took_hold is True
 
 
+def test_a_leader_is_left_without_its_replica(ctx: Any, entry: Any) -> None:
+    ctx.cluster.add_topic("w", {0: [1, 2, 3]})
+    elect(ctx.cluster, ("w", 0), 2)
+    real = ctx.cluster.reassign
+
+    def reassign(assignment: Any) -> None:
+        real(assignment)
+        elect(ctx.cluster, ("w", 0), 1, isr=(1, 3))
+
+    ctx.cluster.reassign = reassign
+    fault = build(entry("reassign", partitions="w-0", to="followers", interval_ms=0))
+    fault.inject(ctx)
+    assert [(m["added"], m["removed"]) for m in fault.detail["moves"]] == [([], [2])]
+    assert fault.nodes == [2]
+    assert fault.took_hold is True
+
+
 def test_a_move_that_changes_no_replica_is_none(ctx: Any, entry: Any) -> None:
     fault = build(entry("reassign", partitions="t-0", interval_ms=0))  # on every broker already
     fault.inject(ctx)

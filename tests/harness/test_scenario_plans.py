@@ -14,8 +14,12 @@ import pytest
 
 from checkers.promises import departures
 from checkers.promises.departures.lagging import SLACK_NS
+from checkers.promises.log_starts import TRIES
+from checkers.promises.log_starts.without_the_gone import TOLD_NS
 from checkers.promises.polls.given_late import WAIT_NS
 from checkers.promises.recovery.between_faults import LIMIT_NS
+from faults import build
+from faults.hung_broker import HungBroker
 from faults.plan import Plan
 from faults.protocol import Capability, Entry, Link
 from faults.reassignment import shifted
@@ -23,6 +27,7 @@ from harness.arms import Skipped, arms_of
 from harness.scenarios import SCENARIOS
 from harness.scenarios.base import REST_MS, Stage, checks_for, rested
 from harness.settings import PROFILES, Settings
+from harness.workload import record_deleter
 from harness.workload.spec import WorkloadSpec
 from harness.workload.told import told
 
@@ -566,7 +571,7 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
     partitions = int(scenario.overrides["offsets.topic.num.partitions"])
     where = partition_for(under_test.GROUP, partitions)
     for plan in plans("group-rebalance"):
-        moves, unheard, deaths = plan.entries[:3], plan.entries[3], plan.entries[4:]
+        moves, (unheard, *deaths, taken) = plan.entries[:3], plan.entries[3:]
         assert [e.fault for e in moves] == ["move-leadership"] * 3
         moved = [str(e.params["partitions"]) for e in moves]
         assert moved[0] == f"__consumer_offsets-{where}" != moved[1]
@@ -585,6 +590,11 @@ def test_a_groups_coordinator_is_aimed_at() -> None:
             aim = e.params["partition"] if e.fault == "lagged-kill" else e.params["target"]
             assert str(aim).removeprefix("leader:") == f"__consumer_offsets-{where}"
         assert {e.fault for e in deaths[1::2]} == {"unanswered-kill"}
+        # Last, who coordinates it loses its replica, and lives.
+        assert taken.fault == "reassign"
+        assert taken.params == {"partitions": moved[2], "to": "followers"}
+        assert taken.at_ms > deaths[-1].at_ms
+        assert taken.after == deaths[-1].id
     roles = list(scenario.workloads(STAGE))
     members = [r for r in roles if r.role == "group-consumer"]
     assert len({(r.process, r.params.get("rejoin_ms")) for r in members}) == 5
@@ -701,6 +711,19 @@ def test_a_leader_stays_while_its_follower_is_replaced_and_records_are_deleted()
     assert deleter.params["topics"] == {topic.name: 1}
 
 
+def test_a_deletion_is_tried_again_and_again_while_somebody_hangs() -> None:
+    scenario = SCENARIOS["zombie-broker"]
+    (topic,) = (t for t in scenario.topics(STAGE) if t.name == "shortened")
+    assert all(len(replicas) == len(STAGE.nodes) for replicas in topic.assignment.values())
+    (role,) = (r for r in scenario.workloads(STAGE) if r.role == "record-deleter")
+    deleter = record_deleter.Params(**role.params)
+    tried_ms = deleter.wait_ms + 1000 * len(record_deleter.QUESTIONS) / deleter.rate_per_s
+    for plan in plans("zombie-broker"):
+        hung = build(plan.entries[-1])
+        assert isinstance(hung, HungBroker)
+        assert hung.stays_ms > TOLD_NS / 1e6 + TRIES * tried_ms
+
+
 def test_elections_come_in_the_pauses_of_every_producer() -> None:
     scenario = SCENARIOS["idle-elections"]
     producers = [r for r in scenario.workloads(STAGE) if r.role == "producer"]
@@ -721,6 +744,10 @@ def test_the_flooded_broker_is_the_controller() -> None:
         churn = by_fault["topic-churn"]
         assert flood.at_ms < churn.at_ms
         assert churn.at_ms + churn.duration_ms < flood.at_ms + flood.duration_ms
+        # Of an election that it hears of last nobody is told before the flood is over.
+        unheard = by_fault["unheard-election"]
+        assert unheard.at_ms > flood.at_ms + flood.duration_ms
+        assert unheard.after == churn.id
         assert "move-leadership" in by_fault
     prober = next(r for r in scenario.workloads(STAGE) if r.role == "prober")
     assert prober.params["nodes"] == [STAGE.controller]

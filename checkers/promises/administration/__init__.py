@@ -89,6 +89,8 @@ _NOT_CONTROLLER: Final = 41
 _ORDERS: Final = ("grow-topic", "recreate-topic", "delete-topic", "delete-topic-away")
 """Faults that ask the controller for something, and keep it from nothing (nor does a flood: it
 hears of topics from ZooKeeper)."""
+_WAITS: Final = ("unheard-election",)
+"""It makes a controller hear late of what it decided, and of nothing else."""
 _NO_SUCH: Final = {3: "UNKNOWN_TOPIC_OR_PARTITION", 100: "UNKNOWN_TOPIC_ID"}
 _OF_THE_CLUSTER: Final = "METADATA"
 """What each broker is asked for as the cluster comes up; a row is of one that never told."""
@@ -163,12 +165,13 @@ class _Trial:
 
     def hears(self, node: int, from_t: int, to_t: int, *, flooded: bool) -> bool:
         """Whether nothing kept a broker from hearing of orders, from `BEFORE_NS` before on: it ran,
-        and no fault was in place but such as only order something, and (``flooded``) floods."""
+        and no fault was in place but such as only order something, and (``flooded``) such as only
+        make it wait: floods, and `_WAITS`."""
         begun_t = from_t - BEFORE_NS
         disturbed = any(
             fault.concerns(node)
             and fault.name not in (*ASKING, *_ORDERS)
-            and not (flooded and fault.name.startswith(FLOOD))
+            and not (flooded and (fault.name.startswith(FLOOD) or fault.name in _WAITS))
             for fault in faults_within(self.history, self.key, begun_t, to_t)
         )
         return not disturbed and self.are_there(begun_t, to_t, node)

@@ -13,8 +13,8 @@ DelayedElectLeader, which wait for MetadataCache), so that whoever asked may go 
 Lawful, and looks similar: both questions under way at once; an election of long before, and any
 that nothing in ZooKeeper's log tells the leader epoch of; a topic that is to be deleted; a broker
 that has begun anew since. What a fault does to the controller, or a forger tells it, is the
-fault's; a flood only makes it wait. Without ZooKeeper a controller answers for the quorum, and not
-for any broker.
+fault's; a flood only makes it wait, as does what it is told late of its own decision. Without
+ZooKeeper a controller answers for the quorum, and not for any broker.
 """
 
 from __future__ import annotations

@@ -23,10 +23,11 @@ Lawful, and looks similar: who tells of less than it has read as it begins (`pos
 the tombstone is not waited for. So the group (or the position) may be back with the next
 coordinator, where the one that deleted it died before its followers had that (`DEATH_NS`; a fault
 may keep them from it for as long), or its partition of ``__consumer_offsets`` was just given to
-another (`MOVED_NS`), of which it need not have heard (seen on Apache Kafka 3.9.2). A commit of
-which nobody heard may come late. Who coordinates a group no more fails what it had written of it
-and what its followers had not (NOT_COORDINATOR; CoordinatorRuntime of Kafka 4): such a deletion may
-have been done, where another was committed as the leader meanwhile; excused, and counted.
+another (`MOVED_NS`, or as long as a fault was in place that kept them from it), of which it need
+not have heard (seen on Apache Kafka 3.9.2). A commit of which nobody heard may come late. Who
+coordinates a group no more fails what it had written of it and what its followers had not
+(NOT_COORDINATOR; CoordinatorRuntime of Kafka 4): such a deletion may have been done, where another
+was committed as the leader meanwhile; excused, and counted.
 """
 
 from __future__ import annotations
@@ -227,7 +228,11 @@ def was_replaced(offices: Offices, row: Row, by: int, gone_t: int) -> bool:
     led = next((state for state in reversed(states) if state.t <= gone_t), None)
     if led is None or led.row["leader"] != by:
         return True  # it had not heard yet that another coordinates the group
-    return any(abs(state.t - gone_t) < MOVED_NS for state in states)
+    # As long as a fault is in place that concerns it, it may have kept that from its followers.
+    spans = offices.troubles.get((arm, trial, by), ())
+    held = [to_t for from_t, to_t in spans if from_t - MOVED_NS < gone_t <= to_t]
+    until_t = max([gone_t, *held]) + MOVED_NS
+    return any(gone_t - MOVED_NS < state.t < until_t for state in states)
 
 
 def _finding(rule: str, row: Row) -> Finding:

@@ -23,7 +23,9 @@ Violations:
 - ``never-deleted``: when all faults were healed and all replicas in sync, no deletion in a
   partition that asked for more than was asked for before was answered with success, and several
   timed out, or were refused though they asked for no more than is there, and not by brokers that do
-  not lead. Who asks again is told what was done meanwhile: that proves nothing of who waits.
+  not lead. Who asks again is told what was done meanwhile: that proves nothing of who waits;
+- ``waits-for-the-gone``: the same while some replicas' brokers were gone, and all others were in
+  sync (`without_the_gone`).
 
 What begins too late is another promise's (`checkers.promises.truncation_loss`: log-start-moved;
 `checkers.promises.offsets`: begins-otherwise).
@@ -44,7 +46,7 @@ its own log until it hears of that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -65,6 +67,7 @@ from checkers.judging.promise import Promise
 from checkers.judging.tally import Sort, add, tally
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.log_starts.deleted_alone import STOOD, deleted_alone
+from checkers.promises.log_starts.without_the_gone import without_the_gone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -88,8 +91,9 @@ _LAWFUL: Final = (0, _REFUSED, 6)
 _TIMED_OUT: Final = 7
 _WAITED_NS: Final = 900_000_000
 _SETTLED_NS: Final = 2_000_000_000
-_TRIES: Final = 3
+TRIES: Final = 3
 """So many that came to nothing are no accident."""
+_SPANS: Final = "arm string, trial int, topic string, partition int, _since bigint, _until bigint"
 _SINCE, _UNTIL = "_since_t", "_until_t"
 """The time (ns) in which answers bind each other (`_together`)."""
 
@@ -152,7 +156,7 @@ def check(history: History) -> Outcome:
     add(outcome, tally(broken, None, _sort), _told_finding)
     for finding in _left_behind(history, outcome, promised.where(f"{_UNTIL} = {FOREVER}")):
         outcome.add(finding)
-    for finding in _never(history, answered):
+    for finding in (*_never(history, answered), *_waiting(history, answered, partitions)):
         outcome.add(finding)
     return outcome
 
@@ -397,27 +401,12 @@ def _never(history: History, answered: DataFrame) -> Iterator[Finding]:
         key = key_of(row)
         if key[:2] in trials:
             begun[key] = max(begun.get(key, trials[key[:2]].since_t), row["t"])
-    table = [
-        {**dict(zip(TP, key, strict=True)), "_since": t + _SETTLED_NS} for key, t in begun.items()
+    spans = [
+        {**dict(zip(TP, key, strict=True)), "_since": t + _SETTLED_NS, "_until": FOREVER}
+        for key, t in begun.items()
     ]
-    if not table:
-        return
-    names = "arm string, trial int, topic string, partition int, _since bigint"
-    times = F.broadcast(history.table(table, names))
-    late = _with_asked(answered).join(times, TP).where("invoke_t >= _since").groupBy(*TP)
-    # Who does not give the replicas the time to do it is told so.
-    soon = (F.col("error") == _TIMED_OUT) & (F.col("t") - F.col("invoke_t") < _WAITED_NS)
-    vain = ~F.col("error").isin(*_LAWFUL) & ~soon
-    done = F.col("type") == "ok"
-    sums = late.agg(
-        F.count(F.when(done & (F.col("offset") > F.col("_asked")), 1)).alias("ok"),
-        F.count(F.when(done, 1)).alias("told"),
-        F.count(F.when(vain, 1)).alias("vain"),
-        F.max(F.when(vain, F.col("error"))).alias("error"),
-        F.min("_since").alias("since"),
-    )
     led = leadership(history)
-    for row in sums.where(f"ok = 0 and vain >= {_TRIES}").orderBy(*TP).toArrow().to_pylist():
+    for row in _tried_in_vain(history, answered, spans):
         if row["told"] and led[key_of(row)].shown:  # since when all are in sync, nobody knows
             continue
         of = trials[row["arm"], row["trial"]]
@@ -427,18 +416,56 @@ def _never(history: History, answered: DataFrame) -> Iterator[Finding]:
             continue
         if of.cannot_serve(replicas) is not None or of.left_down(replicas):
             continue
-        at = {"topic": row["topic"], "partition": row["partition"]}
-        yield Finding(
-            "never-deleted",
-            f"{row['vain']} deletions of records of {row['topic']}-{row['partition']} timed out or "
-            "were refused for nothing, and none that asked for more than before was done after all "
-            "faults were healed, with all replicas in sync",
-            *(row["arm"], row["trial"]),
-            (
-                Pick("records_deleted", {**at, "error": row["error"]}, from_t=row["since"], rows=3),
-                Pick("log_end", at),
-            ),
-        )
+        yield _never_done("never-deleted", "after all was healed, with all replicas in sync", row)
+
+
+def _waiting(history: History, answered: DataFrame, partitions: Iterable[Key]) -> Iterator[Finding]:
+    """One finding a partition."""
+    told: set[Key] = set()
+    spans = list(without_the_gone(history, list(partitions)))
+    for row in _tried_in_vain(history, answered, spans):
+        if key_of(row) not in told:
+            told.add(key_of(row))
+            when = "while brokers of its replicas were gone, with all others in sync"
+            yield _never_done("waits-for-the-gone", when, row)
+
+
+def _tried_in_vain(
+    history: History, answered: DataFrame, spans: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Spans (`_SPANS`) in which nothing that asked for more than before was done, and `TRIES`
+    came to nothing, with ``vain``: how many; ``told``: how many were answered with success."""
+    if not spans:
+        return []
+    times = F.broadcast(history.table(list(spans), _SPANS))
+    late = _with_asked(answered).join(times, TP).where("invoke_t >= _since and t <= _until")
+    # Who does not give the replicas the time to do it is told so.
+    soon = (F.col("error") == _TIMED_OUT) & (F.col("t") - F.col("invoke_t") < _WAITED_NS)
+    vain = ~F.col("error").isin(*_LAWFUL) & ~soon
+    done = F.col("type") == "ok"
+    sums = late.groupBy(*TP, F.col("_since").alias("since")).agg(
+        F.count(F.when(done & (F.col("offset") > F.col("_asked")), 1)).alias("ok"),
+        F.count(F.when(done, 1)).alias("told"),
+        F.count(F.when(vain, 1)).alias("vain"),
+        F.max(F.when(vain, F.col("error"))).alias("error"),
+    )
+    found = sums.where(f"ok = 0 and vain >= {TRIES}").orderBy(*TP, "since")
+    rows: list[dict[str, Any]] = found.toArrow().to_pylist()
+    return rows
+
+
+def _never_done(rule: str, when: str, row: Row) -> Finding:
+    at = {"topic": row["topic"], "partition": row["partition"]}
+    return Finding(
+        rule,
+        f"{row['vain']} deletions of records of {row['topic']}-{row['partition']} timed out or "
+        f"were refused for nothing, and none that asked for more than before was done {when}",
+        *(row["arm"], row["trial"]),
+        (
+            Pick("records_deleted", {**at, "error": row["error"]}, from_t=row["since"], rows=3),
+            Pick("log_end", at),
+        ),
+    )
 
 
 def _with_asked(answered: DataFrame) -> DataFrame:
@@ -464,6 +491,7 @@ PROMISE: Final = Promise(
         "served-below-start": "Who asks for what is deleted is refused.",
         "start-left-behind": "Every replica's log begins where the deletion's answer said.",
         "never-deleted": "A deletion is done once all replicas can do it.",
+        "waits-for-the-gone": "A deletion waits for no replica whose broker is gone.",
     },
     evidence={
         ANSWERED: "with success",
@@ -477,6 +505,6 @@ PROMISE: Final = Promise(
         "it came back, unless it is the only replica and was stopped in order: starts are written "
         "to disk once a minute",
     ),
-    timed=frozenset({"start-left-behind", "never-deleted"}),
+    timed=frozenset({"start-left-behind", "never-deleted", "waits-for-the-gone"}),
     check=check,
 )

@@ -460,6 +460,8 @@ PROMISE: Final = Promise(
         "while a link is down it says that it sends, and is connected to nobody",
         "how soon a control plane answers, where nobody floods the data plane beside it",
         "metrics of planes where no flood fills the queue; of systems other than the bundled one",
+        "whether a request's time in the queue (RequestQueueTimeMs) begins as it is read, or only "
+        "as it has its place: for that as many wait as there are network threads, beside hundreds",
         "whether a control plane's queue has fewer than 20 places: no more than one request waits "
         "for each connection, and there are few",
         "systems whose controller's requests nobody records (KRaft)",

@@ -139,6 +139,47 @@ def tried(story: Story, times: int = 3) -> None:
         timed_out(story, HEALED + 5_000 + 2_000 * number, 40, invoke_t=HEALED + 4_000)
 
 
+GONE, BACK = 30_000, 45_000
+
+
+def without(*, unregistered: float = GONE, back: float = BACK) -> Story:
+    """Node 3 has no registration for a while, and is out of the in-sync set as that is seen."""
+    story = shortened()
+    story.commit(50, 1, 1, partition_epoch=0)
+    lived(story, unregistered, 3, "unregistered")
+    story.commit(GONE + 50, 1, 1, partition_epoch=2, isr=[1, 2])
+    lived(story, back, 3, "registered")
+    story.commit(BACK + 500, 1, 1, partition_epoch=3, isr=[1, 2])
+    return story
+
+
+def waited(story: Story, times: int = 3) -> None:
+    for number in range(times):
+        at_t = GONE + 4_000 + 2_000 * number
+        timed_out(story, at_t, 40, invoke_t=at_t - 1_000)
+
+
+def at_once(story: Story, t: float) -> None:
+    for number in range(3):
+        timed_out(story, t + 1_000 + 300 * number, 40, invoke_t=t + 300 * number)
+
+
+def done(story: Story, t: float) -> None:
+    deleted(story, t, 41, invoke_t=t - 100)
+    for row in story.rows["log_end"]:
+        row["log_start_offset"] = 41
+
+
+def disturbed(story: Story, fault: str, nodes: list[int]) -> None:
+    waited(story)
+    faulted(story, fault, nodes)
+
+
+def faulted(story: Story, fault: str, nodes: list[int]) -> None:
+    for phase, t in (("inject", GONE - 500), ("injected", GONE), ("healed", GONE + 5_000)):
+        story.add("fault", t, fault=fault, phase=phase, id="one", nodes=nodes)
+
+
 STORIES = {
     # Each rule broken, then what looks alike and is lawful.
     "deleted-too-little": (shortened, lambda s: deleted(s, 70_000, 35, 31)),
@@ -351,6 +392,58 @@ STORIES = {
         lambda s: (refused(s, 3), deleted(s, HEALED + 9_000, 40, invoke_t=HEALED + 8_900)),
     ),
     "never-deleted:a replica is out of sync": (lambda: shortened(30, (1,)), tried),
+    "waits-for-the-gone": (without, waited),
+    "waits-for-the-gone:too seldom tried": (without, lambda s: waited(s, 2)),
+    "waits-for-the-gone:one was done": (
+        without,
+        lambda s: (waited(s), done(s, GONE + 9_000)),
+    ),
+    "waits-for-the-gone: one was done when it was back": (
+        without,
+        lambda s: (waited(s), done(s, BACK + 9_000)),
+    ),
+    "waits-for-the-gone:it was back": (lambda: without(back=GONE + 3_500), waited),
+    "waits-for-the-gone:it is registered, and lags": (
+        lambda: without(unregistered=BACK - 500),
+        waited,
+    ),
+    "waits-for-the-gone:another is out of sync, and lives": (
+        without,
+        lambda s: (waited(s), s.commit(GONE + 60, 1, 1, partition_epoch=2, isr=[1])),
+    ),
+    "waits-for-the-gone:its leader is not among them": (
+        without,
+        lambda s: (waited(s), s.commit(GONE + 60, -1, 2, partition_epoch=2, isr=[1, 2])),
+    ),
+    "waits-for-the-gone:who follows is hurt": (without, lambda s: disturbed(s, "toxic", [2])),
+    "waits-for-the-gone: who is gone is hurt": (without, lambda s: disturbed(s, "toxic", [3])),
+    "waits-for-the-gone:nobody can have heard of it yet": (
+        without,
+        lambda s: at_once(s, GONE + 200),
+    ),
+    "waits-for-the-gone:who follows was hurt just now": (
+        without,
+        lambda s: (faulted(s, "toxic", [2]), at_once(s, GONE + 5_200)),
+    ),
+    "waits-for-the-gone: who follows was hurt long ago": (
+        without,
+        lambda s: (faulted(s, "toxic", [2]), at_once(s, GONE + 7_200)),
+    ),
+    "waits-for-the-gone:a forger says that all live": (
+        without,
+        lambda s: (
+            waited(s),
+            s.add("forged", GONE + 100, node=1, api="UPDATE_METADATA", lie="x", error=0),
+        ),
+    ),
+    "waits-for-the-gone: it is told to lead": (
+        without,
+        lambda s: disturbed(s, "move-leadership", [1, 2]),
+    ),
+    "waits-for-the-gone:who leads goes on after a pause": (
+        without,
+        lambda s: (waited(s), lived(s, GONE + 3_900, 1, "resume")),
+    ),
 }
 
 

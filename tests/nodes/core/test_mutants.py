@@ -117,6 +117,13 @@ def test_what_is_allowed(name: str, rule: str) -> None:
     assert getattr(rules_with([name]), rule)() is True
 
 
+def test_who_is_gone_is_waited_for() -> None:
+    wrong = rules_with(["wait-for-the-gone"])
+    assert [RULES.holds_deletions_up(alive) for alive in (True, False)] == [True, False]
+    assert wrong.holds_deletions_up(False)
+    assert wrong.low_watermark(9, [3]) == 3
+
+
 def test_what_is_waited_for() -> None:
     wrong = rules_with(["answer-for-what-is-appended"])
     assert (RULES.awaited_end(False, 3, 9), wrong.awaited_end(False, 3, 9)) == (3, 9)

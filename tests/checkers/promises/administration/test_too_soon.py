@@ -85,6 +85,14 @@ CASES: dict[str, tuple[tuple[Tell, ...], int, int]] = {
         ),
         *(1, 1),
     ),
+    "told late of its own decision": (
+        (
+            elected,
+            lambda c: c.fault("unheard-election", ASKED - 100, ASKED + 900, [2]),
+            lambda c: shows(c, ANSWERED + 9, 1),
+        ),
+        *(1, 1),
+    ),
     "of who began anew": (
         (
             elected,

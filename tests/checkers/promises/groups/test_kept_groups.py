@@ -42,6 +42,12 @@ def ended(told: Story, t: float, node: int = 1, event: str = "kill") -> None:
     told.add("node_event", t, node=node, event=event)
 
 
+def held(told: Story, from_t: float, to_t: float, node: int = 1) -> None:
+    """A fault that keeps from its followers what a broker has."""
+    for phase, t in (("inject", from_t), ("injected", to_t - 10), ("healed", to_t)):
+        told.add("fault", t, fault="lagged-move", id="h", phase=phase, nodes=[node], detail="{}")
+
+
 def back(told: Story, t: float = 26_000, **more: object) -> None:
     step(told, t, "ask", 7, node=2, **more)
 
@@ -151,6 +157,42 @@ CASES = {
         None,
     ),
     "its coordinator was just replaced": (lambda s: (moved(s, DELETED + 500, 1), back(s)), None),
+    "it was replaced while its followers were held": (
+        lambda s: (
+            held(s, DELETED - 200, DELETED + 2_000),
+            moved(s, DELETED + 1_700, 1),
+            back(s),
+        ),
+        None,
+    ),
+    "it was replaced while another's were held": (
+        lambda s: (
+            held(s, DELETED - 200, DELETED + 2_000, 2),
+            moved(s, DELETED + 1_700, 1),
+            back(s),
+        ),
+        BACK,
+    ),
+    "it was replaced long after its followers were held": (
+        lambda s: (
+            held(s, DELETED - 200, DELETED + 500),
+            moved(s, DELETED + 1_700, 1),
+            back(s),
+        ),
+        BACK,
+    ),
+    "its followers had been held before": (
+        lambda s: (held(s, DELETED - 900, DELETED - 200), moved(s, DELETED + 1_700, 1), back(s)),
+        BACK,
+    ),
+    "its followers were held a good while later": (
+        lambda s: (
+            held(s, DELETED + 1_200, DELETED + 2_500),
+            moved(s, DELETED + 1_700, 1),
+            back(s),
+        ),
+        BACK,
+    ),
     "its coordinator had been replaced": (
         lambda s: (moved(s, DELETED - 3_000, 1), back(s)),
         None,
