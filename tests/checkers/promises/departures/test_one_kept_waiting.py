@@ -71,6 +71,7 @@ CASES: dict[str, tuple[Any, bool]] = {
     "another broker answered": (lambda s: (sent(s), s.read(OWED + 300, 2, 3)), False),
     "the log stood still": (both(next_t=OWED + 400), False),
     "nothing came after it": (both(offset=7), False),
+    "another leader took the next": (lambda s: (sent(s), asked(s), by_another(s)), False),
     "acks=all": (both(process="all", acks=-1), False),
     "of who keeps records back": (both(process="library"), False),
     "refused": (both(type="fail", error=19), False),
@@ -83,6 +84,10 @@ CASES: dict[str, tuple[Any, bool]] = {
         True,
     ),
 }
+
+
+def by_another(told: Story) -> None:
+    told.rows["produce"][1]["node"] = 2
 
 
 def undated(told: Story) -> None:
