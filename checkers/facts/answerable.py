@@ -37,9 +37,12 @@ _CONTROL: Final = (11, 77)
 ERRORS: Final[Mapping[str, tuple[int, ...]]] = {
     kind: (*_ANY, *own)
     for kind, own in {
-        "produce": (
-            *(*_PARTITION, 2, 5, 10, 18, 19, 20, 21, 32, 43, 44, 45, 46, 47, 53, 59, 76, 87),
-            *(89, 90, _WAITED),
+        **dict.fromkeys(
+            ("produce", "repeated"),
+            (
+                *(*_PARTITION, 2, 5, 10, 18, 19, 20, 21, 32, 43, 44, 45, 46, 47, 53, 59, 76, 87),
+                *(89, 90, _WAITED),
+            ),
         ),
         # To a member of a group a poll also tells what its coordinator said.
         "fetch": (

@@ -26,7 +26,7 @@ UNKNOWN_SERVER_ERROR: Final = -1
 _FAILED: Final = (UNKNOWN_SERVER_ERROR, 56)
 _ASKED: Final = (
     *("produce", "fetch", "metadata", "listed_offset", "epoch_end", "read_below", "read_at"),
-    *("records_deleted", "commit", "committed", "group_step", "coordinator"),
+    *("records_deleted", "commit", "committed", "group_step", "coordinator", "repeated"),
 )
 
 

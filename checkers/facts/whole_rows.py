@@ -57,6 +57,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         _need(_TP, type=_OK, offset=_THERE),
     ),
     "waiting": (_need(f"node {_TP} from_t"),),
+    "repeated": (*_OPERATION, _need(f"node {_TP} value first_t first_offset later")),
     "assignment": (_need(f"{_TP} group event"),),
     "commit": (*_OPERATION, _need(f"{_TP} group offset")),
     "committed": (*_OPERATION, _need("group"), _need("partition offset", type=_OK, topic=_THERE)),
@@ -181,7 +182,7 @@ _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     **{kind: {"type": _TYPES} for kind in ("listed_offset", "epoch_end")},
     **{
         kind: {"type": _TYPES}
-        for kind in ("records_deleted", "read_at", "read_below", "coordinator")
+        for kind in ("records_deleted", "read_at", "read_below", "coordinator", "repeated")
     },
     "admin_request": {"type": _TYPES},
     "group_step": {"type": _TYPES, "step": _STEPS, "state": _STATES},
@@ -272,7 +273,7 @@ _NODE: Final = "node-"
 _UNHURT: Final = frozenset(
     {
         *("produce", "commit", "committed", "listed_offset", "epoch_end"),
-        *("records_deleted", "read_at", "read_below", "coordinator", "group_step"),
+        *("records_deleted", "read_at", "read_below", "coordinator", "group_step", "repeated"),
         "admin_request",
     }
 )
@@ -280,6 +281,7 @@ _UNHURT: Final = frozenset(
 
 ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     "produce": ("offset",),
+    "repeated": ("offset",),
     "committed": ("offset",),
     "listed_offset": ("offset", "found_ms", "leader_epoch"),
     "epoch_end": ("leader_epoch", "offset"),

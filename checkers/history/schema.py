@@ -96,6 +96,21 @@ _KINDS: Final = (
         },
     ),
     Kind(
+        "repeated",
+        "One record that was acknowledged, of an idempotent producer, sent once more, as its batch "
+        "was, to one broker (`node`), and what that answered.",
+        {
+            **_OP,
+            **_TP,
+            "value": "int64",
+            "leader_epoch": "int32",  # believed by the client when it sent it again
+            "first_t": "int64",  # when it was sent first
+            "first_offset": "int64",  # where it is, by the first answer
+            "later": "int32",  # batches of that producer, partition and epoch after it
+            "offset": "int64",  # where it is, by this answer; -1: it says nothing of that
+        },
+    ),
+    Kind(
         "fetch",
         "One record delivered to a consumer, or (offset null) one poll that delivered none.",
         {

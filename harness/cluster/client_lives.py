@@ -35,6 +35,9 @@ _SESSION_MS: Final = 10_000
 _TIMEOUT_MS: Final = 8_000
 _GIVEN, _NOTE = b"what it is given", "a note"
 _POSITION: Final = 7
+_NOBODY: Final = "a-member-that-never-was"
+"""Where several may leave with one request (KIP-345) it leaves beside this one, and each is
+answered by itself."""
 _LEAVE_TOGETHER: Final = 3
 _FETCH_GROUPS: Final = 8
 _WITH_PROTOCOL: Final = 7
@@ -240,13 +243,17 @@ class _Member:
 
     def _leave(self) -> None:
         together = self._version(ApiKey.LEAVE_GROUP) >= _LEAVE_TOGETHER
-        who = {"member_id": self._id}
-        more = {"members": [{**who, "group_instance_id": None, "reason": None}]}
-        answer = self._ask(ApiKey.LEAVE_GROUP, group_id=self._group, **(more if together else who))
+        names = (_NOBODY, self._id) if together else (self._id,)
+        rows = [{"member_id": m, "group_instance_id": None, "reason": None} for m in names]
+        asked = {"members": rows} if together else {"member_id": self._id}
+        answer = self._ask(ApiKey.LEAVE_GROUP, group_id=self._group, **asked)
         _has("it leaves", answer.error_code)
-        for one in answer.members if together else ():
-            _has("it leaves", one.error_code)
-            _is("it leaves, member", str(one.member_id), self._id)
+        if not together:
+            return
+        _is("it leaves, members", [str(one.member_id) for one in answer.members], [*names])
+        nobody, own = answer.members
+        _has("it leaves", own.error_code)
+        _has("nobody leaves", nobody.error_code, _UNKNOWN_MEMBER_ID)
 
 
 def _write(connection: Connection, version: int, topic: str, at: int) -> None:

@@ -212,6 +212,10 @@ _TELLERS: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"node {e.node} was asked for offset {e.offset} of {e.place}, before its beginning: "
         f"{e.came_of}"
     ),
+    "repeated": lambda e: (
+        f"{e.process} sends value {e.value}, which is at offset {e.first_offset} of {e.place}, to "
+        f"node {e.node} once more: {e.came_of}" + (f", offset {e.offset}" if e.type == "ok" else "")
+    ),
     "records_deleted": lambda e: (
         f"node {e.node} was told to let {e.place} begin at offset {e.offset}: {e.came_of}"
         + (f", low watermark {e.low_watermark}" if e.type == "ok" else "")

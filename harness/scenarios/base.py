@@ -334,6 +334,19 @@ def joint_producer(topic: str, partitions: int, *, first_value: int = 5_000_000_
     return Role(role="joint-producer", process="joint-producer", params=params)
 
 
+def repeating_producer(topic: str, partitions: int, *, first_value: int = 7_000_000_000) -> Role:
+    """An idempotent one with acks=all that sends once more what was acknowledged, as who did not
+    hear of that would."""
+    return Role(
+        role="joint-producer",
+        process="repeating-producer",
+        params={
+            **{"topics": {topic: partitions}, "acks": -1, "first_value": first_value},
+            **{"rate_per_s": 20.0, "raises": 40, "repeats": 3, "ack_timeout_ms": 5_000},
+        },
+    )
+
+
 def shortened(
     topics: Mapping[str, int],
     *,

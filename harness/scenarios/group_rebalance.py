@@ -38,6 +38,7 @@ from harness.scenarios.base import (
     idempotent_load,
     in_turn,
     offset_reader,
+    repeating_producer,
     spread,
     static_member,
 )
@@ -143,6 +144,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
     ]
     return [
         *idempotent_load(TOPIC, PARTITIONS, per_s=200.0),
+        repeating_producer(TOPIC, PARTITIONS),
         *members,
         Role(
             role="group-consumer",
@@ -168,7 +170,7 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         Role(
             role="group-stranger",
             process="group-stranger",
-            params={"group": GROUP, "topics": topics},
+            params={"group": GROUP, "topics": topics, "statics": {STATIC: "member-static"}},
         ),
         Role(
             role="group-keeper",

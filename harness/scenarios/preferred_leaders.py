@@ -5,6 +5,8 @@ Here the controller looks once a second (``auto.leader.rebalance.enable``) wheth
 led by its preferred replica. Who was killed gets back what it led once it is in sync, and not
 before; so does who was stopped in order, whom the controller had taken for going: it must know it
 for a broker like any other again. It stays in office all the while, with all that it remembers.
+Of what it led it has read most anew after a kill, in segments that are long full: who asks it for a
+time is to be told the first record at or after that, as before.
 
 A second topic is written to so seldom that who reads it waits most of the time, and longer than
 from one record to the next: it is to be woken by each. It asks for less than a record has, and is
@@ -50,7 +52,7 @@ AWAITED_PARTITIONS = 3
 AWAITED_PER_S = 0.5
 """Of a partition."""
 FETCH_WAIT_MS = 5000
-CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
+CONFIGS = {**LOG_APPEND_TIME, **SHORT_SEGMENTS, "min.insync.replicas": "2"}
 
 
 def _topics(stage: Stage) -> Sequence[Topic]:
@@ -58,7 +60,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
         Topic(name=name, assignment=spread(partitions, stage.nodes, 3), configs=configs)
         for name, partitions, configs in (
             (TOPIC, PARTITIONS, CONFIGS),
-            (AWAITED, AWAITED_PARTITIONS, {**CONFIGS, **SHORT_SEGMENTS}),
+            (AWAITED, AWAITED_PARTITIONS, CONFIGS),
         )
     ]
 

@@ -11,24 +11,27 @@ the group says so. Each commit is a `commit` row of this process, and none may b
 It also asks, as any tool may (OffsetFetch), which offsets are kept: a member waits for the answer
 to its commit before it asks for anything, so that nobody else would see what a coordinator says of
 offsets that are not kept yet. Each offset told is a `committed` row. What it is told of a stable
-group is a `group_step` row (step ``describe``). And every broker is asked who
+group is a `group_step` row (step ``describe``); of ``statics``, too, groups whose members are all
+one instance (KIP-345), as whoever coordinates them is to say. And every broker is asked who
 coordinates the group (FindCoordinator, `coordinator` rows): a client asks whichever it likes.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from harness.workload.asking import AskEach
 from harness.workload.links import Channel
+from harness.workload.member_words import of_instances
 from harness.workload.spec import WorkloadSpec
 from nodes.wire.apis import ApiKey, request_class
 from nodes.wire.codec import WireError, build, decode_response, encode_request
 
 COMMIT_VERSION: Final = 5
-DESCRIBE_VERSION: Final = 1
+DESCRIBE_VERSION: Final = 4
+"""The first that tells of instances."""
 OFFSETS_VERSION: Final = 5
 FIND_VERSION: Final = 1
 NOBODY: Final = "a-member-that-never-was"
@@ -41,12 +44,14 @@ _STABLE: Final = "Stable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """``topics``: partitions by topic; ``rate_per_s``: requests a second to each broker."""
+    """``topics``: partitions by topic; ``rate_per_s``: requests a second to each broker;
+    ``statics``: instances by group."""
 
     group: str
     topics: dict[str, int]
     rate_per_s: float = 13.0
     timeout_ms: int = 5_000
+    statics: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.topics:
@@ -66,14 +71,17 @@ class _Commit(NamedTuple):
 class GroupStranger(AskEach):
     def __init__(self, spec: WorkloadSpec, params: Params) -> None:
         super().__init__(spec, params)
-        self._group = params.group
+        self._group, self._statics = params.group, params.statics
         self._places = [(t, p) for t, count in params.topics.items() for p in range(count)]
         self._member = NOBODY
         """One that a coordinator has named, of a stable group."""
         self._op = 0
         self._turns: dict[int, int] = {}
         self._describe = encode_request(
-            build(request_class(ApiKey.DESCRIBE_GROUPS, DESCRIBE_VERSION), groups=[params.group]),
+            build(
+                request_class(ApiKey.DESCRIBE_GROUPS, DESCRIBE_VERSION),
+                groups=[params.group, *params.statics],
+            ),
             0,
             spec.process,
         )
@@ -156,12 +164,17 @@ class GroupStranger(AskEach):
         for group in answer.groups:
             if int(group.error_code) or group.group_state != _STABLE or not group.members:
                 continue
-            self._member = str(group.members[0].member_id)
+            name = str(group.group_id)
+            if name == self._group:
+                self._member = str(group.members[0].member_id)
             told = [bool(member.member_metadata) for member in group.members]
             if not any(member.member_assignment for member in group.members):
                 told = [False] * len(told)
-            about = {"node": channel.node, "group": self._group, "step": "describe", "error": 0}
+            about = {"node": channel.node, "group": name, "step": "describe", "error": 0}
             about |= {"offset": -1, "state": _STABLE, "untold": told.count(False)}
+            if name in self._statics:
+                about["otherwise"] = of_instances(group, self._statics[name])
+                op = self._next_op()
             self.recorder.complete("group_step", op, "ok", invoke_t, t, **about)
 
     def _told(self, channel: Channel, answer: Any, t: int) -> None:

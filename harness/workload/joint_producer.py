@@ -24,12 +24,17 @@ With ``leaves`` it goes on under another producer id as soon as one has had a re
 producer epoch, which has no value. Where such records are kept for a moment only, compaction leaves
 nothing of that batch but the batch: the last of a producer stays (`checkers.promises.log_files`).
 
-Nothing is sent twice: each row is what one append came to.
+With ``repeats`` (and ``raises``) every so many turns of a broker one batch is sent once more that
+was acknowledged, one of the last five of its producer and epoch, as by a client whose connection
+was lost before the answer came: whoever leads by now is to know it, and to say where it is (KIP-98;
+`repeated` rows). Else nothing is sent twice: each row is what one append came to.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
@@ -59,13 +64,16 @@ _LAST_EPOCH: Final = 30_000
 _LEFT_EPOCH: Final = 1
 """The same with ``leaves``."""
 _MOVED: Final = frozenset({3, 5, 6})  # the partition is not (or no longer) led here
+_REMEMBERED: Final = 5
+"""Batches of a producer that brokers know again (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """``topics``: partitions by topic; ``rate_per_s``: requests a second to each broker;
     ``ack_timeout_ms``: how long a broker is to wait for replication; ``strays``, ``raises`` (0: no
-    producer ids), ``erases`` (0: none), ``leaves`` (with ``raises``): see above."""
+    producer ids), ``erases`` (0: none), ``leaves`` and ``repeats`` (0: none; both with
+    ``raises``): see above."""
 
     topics: dict[str, int]
     acks: int = -1
@@ -77,6 +85,7 @@ class Params:
     raises: int = 0
     erases: int = 0
     leaves: bool = False
+    repeats: int = 0
     timeout_ms: int = 10_000
 
     @property
@@ -90,11 +99,12 @@ class Params:
             raise ValueError(f"field 'params.acks': {self.acks} is not allowed; allowed: 1, -1")
         if self.value_bytes < MIN_BYTES:
             raise ValueError(f"field value_bytes; allowed: at least {MIN_BYTES}")
-        for name in ("raises", "erases"):
+        for name in ("raises", "erases", "repeats"):
             if (number := getattr(self, name)) < 0:
                 raise ValueError(f"field 'params.{name}': {number} is not allowed; allowed: >= 0")
-        if self.leaves and not self.raises:
-            raise ValueError("field 'params.leaves': allowed: with raises above 0")
+        for name in ("leaves", "repeats"):
+            if getattr(self, name) and not self.raises:
+                raise ValueError(f"field 'params.{name}': allowed: with raises above 0")
 
 
 class _Written(NamedTuple):
@@ -106,11 +116,13 @@ class _Written(NamedTuple):
 
 
 class _Producer:
-    """Of one partition; the batch that was sent last, and whether that is known to be there."""
+    """Of one partition; the batch that was sent last, and whether that is known to be there;
+    `told`: of its epoch what was acknowledged last, in order."""
 
     def __init__(self, producer_id: int, producer_epoch: int) -> None:
         self.last = _Written(producer_id, producer_epoch, -1)
         self.is_known = True
+        self.told: deque[_Told] = deque(maxlen=_REMEMBERED)
 
     def next(self, raises: int) -> _Written:
         last = self.last
@@ -118,6 +130,7 @@ class _Producer:
             self.last = last._replace(sequence=last.sequence + 1)
         else:
             self.last = _Written(last.producer_id, last.producer_epoch + 1, 0)
+            self.told.clear()
         self.is_known = False
         return self.last
 
@@ -134,6 +147,23 @@ class _Record(NamedTuple):
     written: _Written | None
 
 
+class _Told(NamedTuple):
+    """A record that was acknowledged: when it was sent (ns), and where it is."""
+
+    record: _Record
+    invoke_t: int
+    offset: int
+
+
+class _Again(NamedTuple):
+    """`first` sent once more, as the one record of a request; ``later``: batches since."""
+
+    op: int
+    first: _Told
+    later: int
+    leader_epoch: int
+
+
 class _Sent(NamedTuple):
     """A request in flight; without records: a question for leaders, or for the producer id of a
     partition."""
@@ -141,6 +171,7 @@ class _Sent(NamedTuple):
     invoke_t: int
     records: tuple[_Record, ...]
     named: tuple[str, int] | None = None
+    again: _Again | None = None
 
 
 class JointProducer(AskEach):
@@ -153,7 +184,7 @@ class JointProducer(AskEach):
         self._producers: dict[tuple[str, int], _Producer] = {}
         self._turns: dict[int, int] = {}
         self._must_ask: set[int] = set(spec.bootstrap)
-        self._op = 0
+        self._op = self._repeats = 0
 
     def ask(self, channel: Channel) -> None:
         turn = self._turns[channel.node] = self._turns.get(channel.node, -1) + 1
@@ -169,6 +200,11 @@ class JointProducer(AskEach):
             sent = _Sent(time.monotonic_ns(), (), nameless[0])
             self._links.send(channel, _name_frame(self._spec.process), sent)
             return
+        if self._params.repeats and turn % self._params.repeats == 0:
+            again = self._due(led)
+            if again is not None:
+                self._send_again(channel, again)
+                return
         records = [self._record(tp, epoch) for tp, epoch in led]
         if self._params.strays and turn % 2:
             elsewhere = sorted(self._leaders.keys() - {tp for tp, _ in led})
@@ -188,6 +224,24 @@ class JointProducer(AskEach):
         self._op += 1
         return record
 
+    def _due(self, led: Sequence[tuple[tuple[str, int], int]]) -> _Again | None:
+        """Of partitions (with their leader epochs) that a broker is believed to lead, and of what
+        is remembered, each in its turn."""
+        self._repeats += 1
+        tp, epoch = led[self._repeats % len(led)]
+        producer = self._producers.get(tp)
+        if producer is None or not producer.is_known or not producer.told:
+            return None
+        later = self._repeats // len(led) % len(producer.told)
+        self._op += 1
+        return _Again(self._op - 1, producer.told[-1 - later], later, epoch)
+
+    def _send_again(self, channel: Channel, again: _Again) -> None:
+        sent = _Sent(time.monotonic_ns(), (), again=again)
+        self.recorder.invoke("repeated", again.op, sent.invoke_t, **_repeat(channel, again))
+        frame = _frame(self._params, [again.first.record], self._spec.process)
+        self._links.send(channel, frame, sent)
+
     def _place(self, channel: Channel, one: _Record) -> dict[str, Any]:
         return {
             "node": channel.node,
@@ -205,7 +259,7 @@ class JointProducer(AskEach):
         if sent.named is not None:
             self._named(sent.named, payload)
             return
-        if not sent.records:
+        if sent.again is None and not sent.records:
             self._told(payload)
             return
         try:
@@ -214,6 +268,9 @@ class JointProducer(AskEach):
             self._lost(channel, sent, str(problem), t)
             return
         told = {(result.topic, result.partition): result for result in results}
+        if sent.again is not None:
+            first = sent.again.first.record
+            self._repeated(channel, sent, sent.again, told.get((first.topic, first.partition)), t)
         for one in sent.records:
             result = told.get((one.topic, one.partition))
             if result is None:
@@ -237,12 +294,32 @@ class JointProducer(AskEach):
         producer = self._producers.get((one.topic, one.partition))
         if producer is not None and producer.last == one.written:
             producer.is_known = result.error == 0
+            if producer.is_known:
+                producer.told.append(_Told(one, sent.invoke_t, result.base_offset))
             if one.written.producer_epoch >= self._params.last_epoch:
                 del self._producers[one.topic, one.partition]
         if result.error in _MOVED and one.leader_epoch != _STRAY:
-            self._must_ask.add(channel.node)
-            if self._leaders.get((one.topic, one.partition)) == (one.leader_epoch, channel.node):
-                del self._leaders[one.topic, one.partition]
+            self._moved((one.topic, one.partition), one.leader_epoch, channel.node)
+
+    def _moved(self, tp: tuple[str, int], leader_epoch: int, node: int) -> None:
+        self._must_ask.add(node)
+        if self._leaders.get(tp) == (leader_epoch, node):
+            del self._leaders[tp]
+
+    def _repeated(
+        self, channel: Channel, sent: _Sent, again: _Again, result: PartitionResult | None, t: int
+    ) -> None:
+        row = _repeat(channel, again)
+        if result is None:
+            row["failure"], outcome = "not told", "info"
+        else:
+            outcome = produce_outcome(result.error, self._params.acks)
+            row["error"] = result.error
+            row["offset"] = result.base_offset if result.error == 0 else -1
+            if result.error in _MOVED:
+                first = again.first.record
+                self._moved((first.topic, first.partition), again.leader_epoch, channel.node)
+        self.recorder.complete("repeated", again.op, outcome, sent.invoke_t, t, **row)
 
     def _named(self, tp: tuple[str, int], payload: bytes) -> None:
         try:
@@ -270,6 +347,9 @@ class JointProducer(AskEach):
     def _lost(self, channel: Channel, sent: _Sent, reason: str, t: int) -> None:
         """Nobody knows what became of any of it. Others may lead by now."""
         self._must_ask.update(self._spec.bootstrap)
+        if sent.again is not None:
+            row = _repeat(channel, sent.again) | {"failure": reason}
+            self.recorder.complete("repeated", sent.again.op, "info", sent.invoke_t, t, **row)
         for one in sent.records:
             self._complete(channel, sent, one, "info", t, failure=reason)
 
@@ -283,6 +363,20 @@ class JointProducer(AskEach):
 def _name_frame(client_id: str) -> bytes:
     fields = {"transactional_id": None, "transaction_timeout": _NO_TIME}
     return encode_request(build(request_class(*_NAME), **fields), 0, client_id)
+
+
+def _repeat(channel: Channel, again: _Again) -> dict[str, Any]:
+    first = again.first
+    return {
+        "node": channel.node,
+        "topic": first.record.topic,
+        "partition": first.record.partition,
+        "value": first.record.value,
+        "leader_epoch": again.leader_epoch,
+        "first_t": first.invoke_t,
+        "first_offset": first.offset,
+        "later": again.later,
+    }
 
 
 def _is_last(one: _Record, params: Params) -> bool:

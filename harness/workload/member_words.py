@@ -60,6 +60,14 @@ def of_description(
     return ""
 
 
+def of_instances(group: Any, instance: str) -> str:
+    """Of a stable group whose members are all one instance (KIP-345)."""
+    for one in group.members:
+        if one.group_instance_id != instance:
+            return f"instance {one.group_instance_id!r} of {one.member_id}"
+    return ""
+
+
 def _assigned(name: str, given: bytes, *, known: bool) -> str:
     if given == name.encode() or (not given and not known):
         return ""

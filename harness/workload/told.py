@@ -51,7 +51,7 @@ def told(spec: WorkloadSpec) -> dict[str, Any]:
         in_flight = (params.get("client") or {}).get("max.in.flight.requests.per.connection")
         if in_flight is not None:
             record["in_flight"] = int(in_flight)
-        if params.get("idempotent"):
+        if params.get("idempotent") or params.get("repeats"):
             record["delivery"] = "idempotent"
         elif not params.get("retries"):
             record["delivery"] = "once-a-leader" if spec.role == "producer" else "once"

@@ -40,6 +40,11 @@ def may_append(required_acks: int, isr_size: int, min_isr: int) -> bool:
     return required_acks != ALL or isr_size >= min_isr
 
 
+def awaits_commit(required_acks: int) -> bool:
+    """Who wants what its leader has waits for nobody else."""
+    return required_acks == ALL
+
+
 def acknowledgement(
     required_offset: int, high_watermark: int, maximal_isr_size: int, min_isr: int
 ) -> Acknowledgement:

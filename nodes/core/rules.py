@@ -182,6 +182,11 @@ def keeps_producers() -> bool:
     return True
 
 
+def remembers_batches() -> bool:
+    """And of each producer as many batches as it may have in flight (KAFKA-5494)."""
+    return True
+
+
 def answers_at_demotion() -> bool:
     """Who waits at a leader that now follows another is answered at once."""
     return True
@@ -519,6 +524,8 @@ class Rules:
     skipped_offsets: Callable[[], int] = skipped_offsets
     loads_groups: Callable[[], bool] = loads_groups
     keeps_producers: Callable[[], bool] = keeps_producers
+    remembers_batches: Callable[[], bool] = remembers_batches
+    awaits_commit: Callable[[int], bool] = acks.awaits_commit
     offsets_commit_acks: Callable[[], int] = offsets_commit_acks
     counts_diverging_fetches: Callable[[], bool] = counts_diverging_fetches
     hands_over: Callable[[], bool] = hands_over

@@ -126,6 +126,11 @@ class Log(KeptLog):
         with self._lock:
             self._producers.clear()
 
+    def forget_older_batches(self) -> None:
+        """Of each producer the last batch alone is known (a planted bug)."""
+        with self._lock:
+            self._producers.forget_older_batches()
+
     def confuse_producer_epochs(self) -> None:
         """Batches of another producer epoch are taken for sent again (a planted bug)."""
         self._producers.tells_epochs_apart = False

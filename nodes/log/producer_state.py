@@ -90,6 +90,12 @@ class ProducerState:
         """Forgets all producers."""
         self._producers.clear()
 
+    def forget_older_batches(self) -> None:
+        """Keeps the last batch of each producer, as a snapshot does."""
+        for producer in self._producers.values():
+            while len(producer.batches) > 1:
+                producer.batches.popleft()
+
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
         """The batch already written with these sequences, if it is one of the last five."""
         producer = self._producers.get(header.producer_id)

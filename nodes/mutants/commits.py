@@ -52,6 +52,10 @@ def _all_is_committed(_high_watermark: int, log_end_offset: int) -> int:
     return log_end_offset
 
 
+def _whoever_wants_an_answer(required_acks: int) -> bool:
+    return required_acks != 0
+
+
 def _never(_in_sync: int, _assigned: int) -> bool:
     return False
 
@@ -416,6 +420,15 @@ COMMITS: Final = (
         found_by="departures",
         rule="kept-waiting",
         breaks={"ack_wait_ms": _a_minute},
+    ),
+    Mutant(
+        name="let-one-wait-for-all",
+        says="acks=1 waits for all that are in sync, as acks=all does",
+        stands_for="KIP-679: with acks=1 a leader answers without awaiting its followers",
+        scenario="isr-by-lag",
+        found_by="departures",
+        rule="one-kept-waiting",
+        breaks={"awaits_commit": _whoever_wants_an_answer},
     ),
     Mutant(
         name="report-all-in-sync",

@@ -164,6 +164,15 @@ LOGS: Final = (
         breaks={"keeps_producers": no},
     ),
     Mutant(
+        name="remember-last-batches-alone",
+        says="a new leader knows of each producer the last batch alone that it replicated",
+        stands_for="KAFKA-5494: a producer may send again up to five batches",
+        scenario="group-rebalance",
+        found_by="records",
+        rule="repeat-refused",
+        breaks={"remembers_batches": no},
+    ),
+    Mutant(
         name="delete-at-every-stop",
         says="a StopReplica deletes the log, whether it says so or not",
         stands_for="KIP-570: each partition of a StopReplica says whether it is to be deleted",

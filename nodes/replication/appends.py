@@ -66,11 +66,13 @@ class Appends:
         *,
         awaits_duplicates: bool = True,
         awaits_beside_refusals: bool = True,
+        awaits_commit: Callable[[int], bool] = RULES.awaits_commit,
         ack_wait_ms: Callable[[int], int] = RULES.ack_wait_ms,
     ) -> None:
         self._partitions = partitions
         self._awaits_duplicates = awaits_duplicates
         self._awaits_beside_refusals = awaits_beside_refusals
+        self._awaiting = frozenset(filter(awaits_commit, acks.VALID))
         self._ack_wait_ms = ack_wait_ms
         self._error_for_missing = error_for_missing
         self._produces = produces
@@ -101,7 +103,9 @@ class Appends:
         if append is None:
             respond(result)
             return
-        if required_acks == acks.ALL and (self._awaits_duplicates or not append.info.duplicate):
+        if required_acks in self._awaiting and (
+            self._awaits_duplicates or not append.info.duplicate
+        ):
             self._await_commit(
                 timeout_ms,
                 {tp: PendingAppend(result, append.info.last_offset + 1, append.leader_epoch)},
@@ -132,7 +136,7 @@ class Appends:
             if append is not None:
                 appends[tp] = append
         awaits = self._awaits_beside_refusals or len(appends) == len(entries)
-        if required_acks == acks.ALL and appends and awaits:
+        if required_acks in self._awaiting and appends and awaits:
             pending = {
                 tp: PendingAppend(
                     result,

@@ -124,6 +124,8 @@ class Partition(IsrPartition):
                 self._leading_since_epoch = state.leader_epoch
                 if not self._rules.keeps_producers():
                     own_log.forget_producers()
+                if not self._rules.remembers_batches():
+                    own_log.forget_older_batches()
                 if not self._rules.tells_producer_epochs_apart():
                     own_log.confuse_producer_epochs()
                 self._fetched_from.clear()

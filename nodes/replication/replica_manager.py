@@ -146,6 +146,7 @@ class ReplicaManager:
             now_ns,
             awaits_duplicates=rules.awaits_duplicates(),
             awaits_beside_refusals=rules.awaits_beside_refusals(),
+            awaits_commit=rules.awaits_commit,
             ack_wait_ms=rules.ack_wait_ms,
         )
         fetches = Fetches(self._partitions, self._error_for_missing, self._fetches, self, now_ns)

@@ -15,13 +15,13 @@ by a controller that was in office all the while; ``dead-named`` and ``dead-not-
 was told of it as if it were there (`still_named`). Who is back leads nothing in a
 leader epoch of before: ``led-on`` (`began_anew`). Nothing is made with who is away in sync:
 ``dead-made-in-sync``, `made_in_sync`. Who lives and gets nothing is
-dropped by its leader: ``lagging-in-sync``, `lagging`, and nobody sooner: ``dropped-too-soon``,
-`dropped_early`; who is one round of fetching behind is let in: ``not-let-in``, `lagging`; and
-nobody waits for who is out of sync: ``held-up``, `held_up`; nor at who leads no more:
-``left-waiting``, `left_waiting`; nor when what it waits for has come about: ``left-unanswered``;
-but for as long as it allows: ``given-up-too-soon``, `left_unanswered`; and no longer:
-``kept-waiting``, `kept_waiting`. Who has no disk left is a departure, too:
-``went-on-without-a-disk``, `went_on`.
+dropped by its leader: ``lagging-in-sync``, ``lagging-for-long``, `lagging`, and nobody sooner:
+``dropped-too-soon``, `dropped_early`; who is one round of fetching behind is let in:
+``not-let-in``, `lagging`; and nobody waits for who is out of sync: ``held-up``, `held_up`; nor at
+who leads no more: ``left-waiting``, `left_waiting`; nor when what it waits for has come about:
+``left-unanswered``; but for as long as it allows: ``given-up-too-soon``, `left_unanswered`; and no
+longer: ``kept-waiting``, `kept_waiting`; and with acks=1 for nobody: ``one-kept-waiting``,
+`one_kept_waiting`. Who has no disk left is a departure, too: ``went-on-without-a-disk``, `went_on`.
 
 Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was
@@ -57,6 +57,7 @@ from checkers.promises.departures.lagging import AFAR, HELD, SOON, from_afar, la
 from checkers.promises.departures.left_unanswered import TIMED, given_up_too_soon, left_unanswered
 from checkers.promises.departures.left_waiting import WAITED, left_waiting
 from checkers.promises.departures.made_in_sync import MADE, made_in_sync
+from checkers.promises.departures.one_kept_waiting import ANSWERED, one_kept_waiting
 from checkers.promises.departures.still_named import NAMED, OFFLINE, still_named
 from checkers.promises.departures.went_on import FAILED, went_on
 
@@ -131,6 +132,7 @@ def check(history: History) -> Outcome:
         *given_up_too_soon(history, outcome),
         *left_unanswered(history),
         *kept_waiting(history, outcome),
+        *one_kept_waiting(history, outcome),
         *went_on(history, outcome),
         *answered_late(history, outcome),
     )
@@ -365,6 +367,7 @@ PROMISE: Final = Promise(
         "dead-not-offline": "Replicas on who is known to be gone are told to be offline.",
         "led-on": "Who began anew leads nothing in a leader epoch of before (KIP-380).",
         "lagging-in-sync": "Who gets nothing, though its leader takes records, is dropped.",
+        "lagging-for-long": "The same, for five seconds more: on a busy machine as well.",
         "dropped-too-soon": "Who lags for less than replica.lag.time.max.ms stays in sync.",
         "not-let-in": "Who is one round of fetching behind, and no more, comes into sync.",
         "held-up": "acks=all does not wait for who is out of sync.",
@@ -372,6 +375,7 @@ PROMISE: Final = Promise(
         "left-unanswered": "acks=all is acknowledged as soon as it is committed.",
         "given-up-too-soon": "acks=all is waited for as long as its sender allows.",
         "kept-waiting": "acks=all is waited for no longer than its sender allows.",
+        "one-kept-waiting": "acks=1 is answered as soon as its leader has the record.",
         "went-on-without-a-disk": "Whose only log directory fails ends at once (KIP-112).",
         "answered-late": "Who is told of a later record has been told of the earlier one.",
     },
@@ -390,6 +394,7 @@ PROMISE: Final = Promise(
         WAITED: "sent by producers that name one partition and one broker",
         TIMED: "sent by producers that name one partition, and say how long they wait",
         HELD_TO: "by producers that name one partition, acks=all",
+        ANSWERED: "by producers that name one partition, on topics with LogAppendTime",
         FAILED: "by the harness, in its only log directory",
         IN_TURN: "by producer and partition",
     },
@@ -415,16 +420,18 @@ PROMISE: Final = Promise(
             "dead-not-offline",
             "led-on",
             "lagging-in-sync",
+            "lagging-for-long",
             "dropped-too-soon",
             "not-let-in",
             "held-up",
             "left-waiting",
             "left-unanswered",
             "kept-waiting",
+            "one-kept-waiting",
             "went-on-without-a-disk",
             "answered-late",
         }
     ),
-    patient=frozenset({"dead-leads", "dead-in-sync", "dead-elected", "led-on"}),
+    patient=frozenset({"dead-leads", "dead-in-sync", "dead-elected", "led-on", "lagging-for-long"}),
     check=check,
 )

@@ -5,7 +5,8 @@ The harness keeps a follower from fetching (fault ``isr-lag``: it is stopped, or
 is cut), or from ever having what its leader has though it fetches again and again (``trickle``),
 and says from when on and under which limit. Its leader is to drop it (KIP-16) within one and a half
 times that, which is how often leaders look; `SLACK_NS` more, and it is a violation
-(``lagging-in-sync``).
+(``lagging-in-sync``). Who is kept from it for `LONG_NS` beyond that, and is in sync all the while,
+is so on a busy machine, too (``lagging-for-long``).
 
 Until that limit it lags by nothing that counts, and stays (``dropped-too-soon``): each set without
 it costs a commit, and acks=all a replica. It had what its leader has when it was last answered, a
@@ -53,6 +54,9 @@ SOON: Final = "followers kept from fetching and dropped"
 AFAR: Final = "followers that came back one round behind"
 SLACK_NS: Final = 3_000_000_000
 """For a busy machine: the look, the proposal, and its commit take milliseconds."""
+LONG: Final = "lagging-for-long"
+LONG_NS: Final = 5_000_000_000
+"""As long as what is held against somebody on a busy machine."""
 LET_IN_NS: Final = 2_000_000_000
 """Beyond that, who has come back has caught up, and is committed in sync."""
 _FAULT: Final = "isr-lag"
@@ -95,9 +99,23 @@ def lagging(history: History, outcome: Outcome) -> Iterator[Finding]:
             outcome.unjudged(one.trial[0], "a follower that was kept from fetching, in unrest")
             continue
         outcome.saw(*one.trial, HELD)
-        states = [row for row in mine if _is_of(one, row) and row["t"] <= one.due_t]
-        if states and all(one.nodes & set(row["isr"] or ()) for row in _since(states, one.from_t)):
-            yield _finding(one, states[-1])
+        states = _kept_in(one, mine)
+        if states:
+            yield _finding(RULE, one, states[-1])
+        longer = replace(one, due_t=one.due_t + LONG_NS)
+        if not states or one.let_go_t < longer.due_t or not _undisturbed(longer, mine):
+            continue
+        states = _kept_in(longer, mine)
+        if states and not _others_stopped(history, longer):
+            yield _finding(LONG, longer, states[-1])
+
+
+def _kept_in(one: _Held, rows: list[Row]) -> list[Row]:
+    """The states of its partition until it was due, if all that were in force since it was held
+    have it in sync."""
+    states = [row for row in rows if _is_of(one, row) and row["t"] <= one.due_t]
+    always = all(one.nodes & set(row["isr"] or ()) for row in _since(states, one.from_t))
+    return states if always else []
 
 
 def too_soon(history: History, outcome: Outcome) -> Iterator[Finding]:
@@ -314,10 +332,10 @@ def _since(states: list[Row], t: int) -> list[Row]:
     return [*before[-1:], *(row for row in states if row["t"] > t)]
 
 
-def _finding(one: _Held, state: Row) -> Finding:
+def _finding(rule: str, one: _Held, state: Row) -> Finding:
     took_s = (one.due_t - one.from_t) / 1e9
     return Finding(
-        RULE,
+        rule,
         f"leader {one.leader} of {one.topic}-{one.partition} took records while "
         f"{sorted(one.nodes)} could fetch nothing, and had them in sync {took_s:.1f} s later",
         *one.trial,

@@ -33,7 +33,7 @@ _IN_ORDER: Final = {
         (
             *("produce", "fetch", "metadata", "commit", "committed", "forged"),
             *("listed_offset", "epoch_end", "records_deleted", "read_at", "read_below"),
-            *("coordinator", "group_step", "admin_request"),
+            *("coordinator", "group_step", "admin_request", "repeated"),
         ),
         _OPERATION,
     ),

@@ -323,6 +323,8 @@ PROMISE: Final = Promise(
     blind=(
         "records given twice by turns of less than three commits",
         "a rebalance that a member is told of without a cause, and that comes to an end",
+        "when positions go that are kept for offsets.retention.minutes after their group became "
+        "empty: no run lasts for minutes after that",
         "who comes back in its own name and is fenced before anything is kept for it",
         "what a member is told of its membership as it joins (a group without members may be "
         "forgotten meanwhile), or after somebody else began to join",

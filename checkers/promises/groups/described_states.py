@@ -6,7 +6,9 @@ while: to be otherwise it would have had to form anew, which raises the generati
 the member would have been told so (GroupCoordinator.doHeartbeat: REBALANCE_IN_PROGRESS).
 
 - ``state-otherwise``: between two such answers, of the same broker, it says that the group is in
-  another state.
+  another state; or between one of them and one by which the member is to join anew, that the group
+  is neither stable nor about to form anew: it forms with that member, or without it, which is told
+  by another answer (UNKNOWN_MEMBER_ID).
 
 Asked by role group-pair, whose member asks over one connection, one question after the other, and
 only once it was given its assignment. Lawful and alike: a member that joins in between
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 RULE: Final = "state-otherwise"
 STATES: Final = "states of groups whose member lives"
 _STABLE: Final = "Stable"
+_ABOUT_TO_FORM: Final = "PreparingRebalance"
+_REBALANCE_IN_PROGRESS: Final = 27
 _BY: Final = ("arm", "trial", "group", "node", "process")
 
 
@@ -40,14 +44,17 @@ def described_states(history: History, outcome: Outcome) -> Iterator[tuple[Findi
     steps = history.frame("group_step").where("step in ('live', 'enter', 'sync', 'describe')")
     course = Window.partitionBy(*_BY).orderBy("invoke_t", "t")
     lives = F.when(F.expr("step = 'live' and type = 'ok'"), F.struct("invoke_t", "t"))
+    is_member = F.expr(f"step = 'live' and (type = 'ok' or error = {_REBALANCE_IN_PROGRESS})")
+    heard = F.when(is_member, F.struct("invoke_t", (F.col("type") != "ok").alias("forms")))
     each = steps.select(
         *(*_BY, "step", "type", "state", "invoke_t", "t"),
         F.lag(lives).over(course).alias("_before"),
-        F.lead(lives).over(course).alias("_after"),
+        F.lead(heard).over(course).alias("_after"),
     )
     told = each.where("step = 'describe' and type = 'ok' and state is not null")
     told = told.where("_before.t <= invoke_t and t <= _after.invoke_t")
-    odd = F.col("state") != _STABLE
+    forms = F.col("_after.forms") & (F.col("state") == _ABOUT_TO_FORM)
+    odd = (F.col("state") != _STABLE) & ~forms
     by_node = told.groupBy(*_BY).agg(
         F.count("*").alias("all"),
         F.count(F.when(odd, 1)).alias("n"),
@@ -61,7 +68,7 @@ def described_states(history: History, outcome: Outcome) -> Iterator[tuple[Findi
             says = (
                 f"node {row['node']} said {row['n']} times that group {row['group']} is not stable "
                 f"(first: {first['state'] or 'in no state'}), between two answers to its member "
-                "that it lives in it"
+                "as to one that lives in it"
             )
             picks = (
                 Pick("group_step", {**at, "step": "live"}, to_t=first["t"], last=True, rows=1),

@@ -7,10 +7,12 @@ gives partitions to who did not ask for them, a member reads another's, or nobod
 
 - ``member-told-otherwise``: a member was told of another id than its own, of a leader that there is
   not, of members otherwise than they had joined, or was given what the leader had given to another;
-  or a stable group was described with another client, subscription, assignment or protocol.
+  or a stable group was described with another client, subscription, assignment, protocol or
+  instance (KIP-345).
 
 Held against what members said by the one who plays all members of its group (role group-pair, which
-writes down what it was told otherwise); nothing excuses it: answers are made under the group's lock
+writes down what it was told otherwise), or knows that they are all one instance (role
+group-stranger); nothing excuses it: answers are made under the group's lock
 (GroupMetadata.currentMemberMetadata, summary).
 """
 

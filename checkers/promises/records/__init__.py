@@ -24,6 +24,8 @@ Violations:
   ``idempotent-unmarked``: one in a batch that names no producer, so that nobody knows it again;
 - ``sequence-refused``: one was refused the sequence that must come next, and had to give up
   (`refused_sequences`);
+- ``repeat-refused``, ``repeat-told-otherwise``: one of an idempotent producer's last five batches
+  was sent to its leader once more, which does not know it, or tells another place (`repeats`);
 - ``failed-write-visible``: the operation certainly failed, and its record is in the final log;
 - ``failed-write-read``: the same, and a consumer was given it, wherever it is now (Jepsen's G1a);
 - ``acknowledged-nowhere``: an acknowledgement names no offset (`unplaced`);
@@ -90,6 +92,7 @@ from checkers.promises.records.refused_writes import (
     judge_refused,
     refused_in_calm,
 )
+from checkers.promises.records.repeats import REPEATED, judge_repeats
 from checkers.promises.records.sent_again import judge_again
 from checkers.promises.records.unanswered import SENT, judge_unanswered
 from checkers.promises.records.unheeded import HEEDED, judge_unheeded
@@ -126,6 +129,7 @@ def check(history: History) -> Outcome:
         outcome.add(refused)
     for refused in refused_sequences(history, outcome, OFFERED):
         outcome.add(refused)
+    judge_repeats(history, outcome, OFFERED)
     for finding, n in (
         *(
             *cut_off(history, outcome),
@@ -315,6 +319,8 @@ PROMISE: Final = Promise(
         "idempotent-unmarked": "An idempotent producer's record is kept as that producer's.",
         "idempotent-reordered": "An idempotent producer's records stand in the order of sending.",
         "sequence-refused": "An idempotent producer is not refused the sequence that comes next.",
+        "repeat-refused": "An idempotent producer's last five batches may be sent again.",
+        "repeat-told-otherwise": "What is sent again is where it was said to be.",
         "failed-write-visible": "A record whose write certainly failed is not in the log.",
         "misplaced": "A record is in the log of the partition to which it was sent.",
         "past-epoch": "A record has the leader epoch in which it was taken.",
@@ -340,6 +346,7 @@ PROMISE: Final = Promise(
         FOUND: "of the final leaders",
         WHOLE: "by consumers and at the end: key, value and headers",
         ORDERED: "where there is such a producer",
+        REPEATED: "of an idempotent producer's last five, acknowledged both times",
         SENT: "by who asks for no answer, on partitions whose leader stayed",
         HEEDED: "while it was written to, and after all was calm",
         DATED: "by who has LogAppendTime, and is no black box",

@@ -23,9 +23,9 @@ from pyspark.sql import functions as F
 
 from checkers.facts.accounts import final_leaders
 from checkers.facts.altered import altered
+from checkers.facts.append_clock import slack_ns
 from checkers.facts.leadership import TP, Key, key_of
 from checkers.judging.witness import Finding, Pick
-from checkers.promises.records.append_times import slack_ns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

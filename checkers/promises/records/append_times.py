@@ -9,9 +9,7 @@ Without LogAppendTime nobody is told a stamp, but who had to send again (idempot
 has the record already answers the latest time of its batch (UnifiedLog.append, BatchMetadata). Some
 record of that partition then has that time, and none that came before it.
 
-Wall clocks are tied to the monotonic one by the run (`run.json`), which says how far they moved
-against each other; `SLACK_NS` on top for what a clock's daemon may do meanwhile. Brokers that write
-nothing of the history may run on machines with clocks of their own: `ELSEWHERE_NS`.
+Both clocks: `checkers.facts.append_clock`.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from checkers.facts.accounts import NO_RETRY_NS, leaders_table
+from checkers.facts.append_clock import slack_ns
 from checkers.facts.blocks import bit_of, block_of, unlike
 from checkers.facts.leadership import TP
 from checkers.facts.log_blocks import leaders_blocks
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from checkers.history.frames import History
-
-SLACK_NS: Final = 50_000_000
-ELSEWHERE_NS: Final = 1_000_000_000
 
 
 def mistimed(history: History) -> list[dict[str, Any]]:
@@ -98,14 +94,6 @@ def _with_tries(history: History, told: DataFrame) -> DataFrame:
     slow = F.col("t") - F.col("invoke_t") >= NO_RETRY_NS
     again = F.coalesce(slow & F.col("_theirs"), F.lit(False))
     return told.join(theirs, list(place), "left").withColumn("_again", again)
-
-
-def slack_ns(history: History) -> Column:
-    """By how much a row's append time may be off."""
-    run = history.run
-    # Who writes rows of the history reads the harness's own clocks.
-    here = [arm for arm, facts in run.arms.items() if facts.get("traces")]
-    return F.when(F.col("arm").isin(here), SLACK_NS).otherwise(ELSEWHERE_NS) + run.clock_error_ns
 
 
 def _elsewhen(history: History, append_ms: Column) -> Column:

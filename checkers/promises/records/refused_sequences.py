@@ -6,11 +6,10 @@ is by then, knows what it has of it: written once (KIP-98). A leader that refuse
 must come next as out of order (OUT_OF_ORDER_SEQUENCE_NUMBER) leaves the producer no way to go on
 that writes each record once; Kafka's client and librdkafka give it up.
 
-Lawful, and looks similar: a leader knows the last five batches of a producer, from a snapshot only
-the last one. It loads a snapshot when it starts, and when its log is cut: of a leader that did
-either since the refused records were first sent, nothing is said; but a start does not excuse it
-where the producer has one request at a time with a broker (``in_flight``): what it sends again is
-its last batch, or none. A topic that lost records
+Lawful, and looks similar: a leader knows only the last batch of a producer from a snapshot
+(`checkers.facts.producer_memory`): of one that loaded it since the refused records were first sent
+nothing is said; but a start does not excuse it where the producer has one request at a time with a
+broker (``in_flight``): what it sends again is its last batch, or none. A topic that lost records
 lawfully (an unclean election, say) lost their sequences with them.
 """
 
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.leadership import Key, key_of, leadership
-from checkers.facts.trials import rows_of
+from checkers.facts.leadership import key_of
+from checkers.facts.producer_memory import leader_at, loaded_since
 from checkers.judging.excuses import excuses
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -59,40 +58,19 @@ def refused_sequences(history: History, outcome: Outcome, of: str) -> Iterator[F
         if (row["arm"], row["trial"], row["process"]) not in idempotent:
             continue
         excuse = known.of(*key, row["t"])
-        leader = _leader(history, key, row["t"])
+        led = leader_at(history, key, row["t"])
+        leader = None if led is None else led[1]
+        one = (*key[:2], row["process"]) in one_by_one
         if excuse is not None:
             outcome.excuse(*key[:2], RULE, excuse, of=of, n=row["n"])
-        elif leader is None or _forgot(
-            history, key, leader, row, one_by_one=(*key[:2], row["process"]) in one_by_one
+        elif leader is None or loaded_since(
+            history, key, leader, row["invoke_t"], row["t"], newest=one
         ):
             says = f"{row['process']} was refused its next sequence at {row['topic']}"
             says += f"-{row['partition']} by a leader that had loaded its producers since"
             outcome.unknown(*key[:2], says)
         else:
             yield _finding(row, leader)
-
-
-def _leader(history: History, key: Key, t: int) -> int | None:
-    """Who led it by the last commit before ``t`` (ns)."""
-    of = leadership(history).get(key)
-    led = [e for e in of.commits if (e.committed_t or 0) <= t] if of is not None else []
-    return led[-1].leader if led else None
-
-
-def _forgot(
-    history: History, key: Key, leader: int, row: Mapping[str, Any], *, one_by_one: bool
-) -> bool:
-    """Whether it may know too little of producers, as it had loaded that since the records were
-    first sent, when the producer told of the first refusal."""
-    starts = [
-        event
-        for event in rows_of(history, "node_event", key[:2])
-        if event["event"] == "start" and not one_by_one
-    ]
-    cuts = [cut for cut in history.rows("truncation") if key_of(cut) == key]
-    return any(
-        one["node"] == leader and row["invoke_t"] < one["t"] <= row["t"] for one in (*starts, *cuts)
-    )
 
 
 def _finding(row: Mapping[str, Any], leader: int) -> Finding:

@@ -58,7 +58,7 @@ _WITH_EPOCHS: Final = ("joint-producer",)
 _FORBIDDEN: Final = (29, 30, 31, 53, 58)
 _KINDS: Final = (
     *("fetch", "metadata", "listed_offset", "epoch_end", "read_at", "read_below"),
-    *("records_deleted", "coordinator", "commit", "committed", "group_step"),
+    *("records_deleted", "coordinator", "commit", "committed", "group_step", "repeated"),
 )
 _UNSOUND: Final = (2, 12, 17, 23, 24, 26, 28, 42, 43, 44)
 """CORRUPT_MESSAGE, OFFSET_METADATA_TOO_LARGE, INVALID_TOPIC, INCONSISTENT_GROUP_PROTOCOL,

@@ -34,6 +34,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "read_at": "topic partition offset believed_epoch max_bytes partition_max_bytes "
     "max_wait_ms min_bytes",
     "read_below": "topic partition offset",
+    "repeated": "topic partition value leader_epoch first_t first_offset later",
     "metadata": "asked_at",
     "probe": "api plane",
     "plane_metric": "name mbean attribute",

@@ -68,7 +68,10 @@ class Broker:
                 return {"groups": [{"topics": topics}]} if version >= 8 else {"topics": topics}
             case ApiKey.LEAVE_GROUP:
                 self.joined.remove(entity.group_id)
-                return {"members": [{"member_id": "m"}]} if version >= 3 else {}
+                if version < 3:
+                    return {}
+                names = [str(one.member_id) for one in entity.members]
+                return {"members": [_left(name, 0 if name == "m" else 25) for name in names]}
             case ApiKey.DELETE_GROUPS:
                 return {"results": [{"group_id": entity.groups_names[0]}]}
             case ApiKey.PRODUCE:
@@ -81,6 +84,10 @@ class Broker:
                 return {"topics": [{"name": "t", "partitions": [row]}]}
 
 
+def _left(name: str, error: int) -> dict[str, Any]:
+    return {"member_id": name, "error_code": error}
+
+
 def members(broker: Broker) -> dict[int, str]:
     return dict(member_lives(broker, SERVED, "g", "t"))
 
@@ -91,6 +98,11 @@ def writers(broker: Broker) -> dict[tuple[ApiKey, int], str]:
 
 def only(api: ApiKey, version: int, **otherwise: Any) -> Wrong:
     return lambda of, at, sound: {**sound, **otherwise} if (of, at) == (api, version) else sound
+
+
+def left_as(nobody: int, own: int) -> Wrong:
+    gone = [_left("a-member-that-never-was", nobody), _left("m", own)]
+    return only(ApiKey.LEAVE_GROUP, 5, members=gone)
 
 
 def test_all_versions_are_lived_through() -> None:
@@ -116,7 +128,9 @@ def test_all_versions_are_lived_through() -> None:
         (only(ApiKey.SYNC_GROUP, 5, assignment=b""), 9, "it is given something: b''"),
         (only(ApiKey.SYNC_GROUP, 4, error_code=23), 8, "it is given something, error"),
         (only(ApiKey.HEARTBEAT, 4, error_code=22), 9, "it lives, error: 'ILLEGAL_GENERATION'"),
-        (only(ApiKey.LEAVE_GROUP, 5, members=[{"error_code": 25}]), 9, "it leaves, error"),
+        (only(ApiKey.LEAVE_GROUP, 5, members=[_left("m", 0)]), 9, "it leaves, members: ['m']"),
+        (left_as(25, 25), 9, "it leaves, error: 'UNKNOWN_MEMBER_ID'"),
+        (left_as(0, 0), 9, "nobody leaves, error: 'NONE'"),
         (only(ApiKey.LEAVE_GROUP, 2, error_code=25), 6, "it leaves, error"),
         (only(ApiKey.DELETE_GROUPS, 2, results=[{"error_code": 68}]), 9, "its group goes, error"),
     ],

@@ -56,6 +56,7 @@ class MiniCluster:
         self.refused: set[int] = set()  # partitions whose records are too large for it
         self.asked: list[int] = []  # who was asked for metadata
         self.produce_error = 0
+        self.statics: dict[str, str | None] = {}
         self.ack_timeouts: set[int] = set()
         self.commits: list[tuple[int, int, str]] = []  # (broker, generation, member)
         self.rebalance_ms: set[int] = set()
@@ -228,6 +229,9 @@ class MiniHandler(socketserver.BaseRequestHandler):
         mine = self.server.node == self.server.cluster.leader
         one = {"member_id": "m-1", "member_metadata": b"t", "member_assignment": b"t-0"}
         members = [one, {"member_id": "m-2"}] if mine else []
+        statics = self.server.cluster.statics
+        members = members[:1] if name in statics else members
+        members = [{**member, "group_instance_id": statics.get(name)} for member in members]
         state = "Stable" if self.server.cluster.leader_epoch else "PreparingRebalance"
         error = 0 if mine else 16
         return {"group_id": name, "error_code": error, "group_state": state, "members": members}

@@ -319,6 +319,25 @@ def test_a_stranger_speaks_for_members_of_the_past_and_for_nobody(
     assert {row["partition"] for row in mine} == {0, 1}
 
 
+def test_a_stranger_asks_whose_instances_members_are(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    mini.leader_epoch, mini.statics = 1, {"s": "one", "other": "another"}
+    statics = {"s": "one", "other": "one"}
+    plan = spec("group-stranger", group="g", topics={"t": 1}, rate_per_s=100, statics=statics)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(mini.commits) > 20)
+        assert workload.stop() == 0
+    assert {member for _, _, member in mini.commits} == {NOBODY, "m-1"}
+    told = [row for row in done(sound(rows(plan.output))) if row["f"] == "group_step"]
+    assert {(row["group"], row["untold"], row.get("otherwise")) for row in told} == {
+        *(("g", 1, None), ("s", 0, "")),
+        ("other", 0, "instance 'another' of m-1"),
+    }
+    assert len({row["op"] for row in told}) == len(told)
+
+
 def test_a_stranger_asks_what_is_kept(mini: Any, spec: Any, rows: Any, wait_until: Any) -> None:
     plan = spec("group-stranger", group="g", topics={"t": 3}, rate_per_s=100)
     with launch(plan) as workload:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.workload.member_words import of_description, of_join, of_sync
+from harness.workload.member_words import of_description, of_instances, of_join, of_sync
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.build import build
 
@@ -95,3 +96,21 @@ def test_each_is_given_what_the_leader_gave_it() -> None:
 )
 def test_a_stable_group_is_described_as_its_members_said(told: Any, says: str) -> None:
     assert of_description(told, CLIENT, "a", SAID, ("sticky", "range")) == says
+
+
+@pytest.mark.parametrize(
+    ("instances", "says"),
+    [
+        (("i",), ""),
+        (("i", "i"), ""),
+        (("i", None), "instance None of m1"),
+        (("j",), "instance 'j' of m0"),
+    ],
+)
+def test_whose_instances_members_are_is_held_against_who_they_are(
+    instances: tuple[str | None, ...], says: str
+) -> None:
+    members = [
+        SimpleNamespace(member_id=f"m{n}", group_instance_id=one) for n, one in enumerate(instances)
+    ]
+    assert of_instances(SimpleNamespace(members=members), "i") == says

@@ -103,6 +103,37 @@ def test_producer_epochs_are_raised_after_so_many_batches_and_after_what_was_not
     sound(rows(plan.output))
 
 
+def test_what_was_acknowledged_is_sent_once_more_while_it_is_one_of_the_last_five(
+    mini: Any, spec: Any, rows: Any, wait_until: Any
+) -> None:
+    plan = spec("joint-producer", topics={"t": 1}, rate_per_s=100, raises=20, repeats=3)
+    with launch(plan) as workload:
+        workload.wait_ready(READY_S)
+        wait_until(lambda: len(mini.batches) > 40)
+        assert workload.stop() == 0
+    found = done(sound(rows(plan.output)))
+    first = {row["value"]: row for row in found if row["f"] == "produce"}
+    again = [row for row in found if row["f"] == "repeated" and row["type"] == "ok"]
+    assert {row["later"] for row in again} == {0, 1, 2, 3, 4}
+    seen: list[tuple[int, int, int]] = []
+    repeats = [at for at, one in enumerate(mini.batches) if one in seen or seen.append(one)]
+    assert len(repeats) == len(again)
+    for at, row in zip(repeats, again, strict=True):
+        one = mini.batches[at]
+        fresh = [other for n, other in enumerate(mini.batches[:at]) if n not in repeats]
+        assert fresh.index(one) == len(fresh) - 1 - row["later"]
+        assert fresh[-1][1] == one[1]
+        assert row["first_t"] == first[row["value"]]["invoke_t"]
+        assert row["first_offset"] == first[row["value"]]["offset"]
+        assert (row["node"], row["leader_epoch"]) == (1, 0)
+
+
+def test_who_has_no_producer_id_sends_nothing_once_more(spec: Any) -> None:
+    plan = spec("joint-producer", topics={"t": 1}, repeats=3)
+    with pytest.raises(WorkloadError, match=r"params\.repeats"), launch(plan) as workload:
+        workload.wait_ready(READY_S)
+
+
 def test_who_leaves_writes_last_what_has_no_value_and_another_comes(
     mini: Any, spec: Any, rows: Any, wait_until: Any
 ) -> None:

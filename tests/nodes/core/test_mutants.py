@@ -66,6 +66,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("never-register-again", "registers_again"),
         ("forget-group-offsets", "loads_groups"),
         ("forget-producers", "keeps_producers"),
+        ("remember-last-batches-alone", "remembers_batches"),
         ("lose-isr-changes", "sends_isr_changes"),
         ("remember-followers", "forgets_followers"),
         ("stop-without-handing-over", "hands_over"),
@@ -128,6 +129,12 @@ def test_what_is_waited_for() -> None:
     wrong = rules_with(["answer-for-what-is-appended"])
     assert (RULES.awaited_end(False, 3, 9), wrong.awaited_end(False, 3, 9)) == (3, 9)
     assert wrong.readable_end(False, 3, 9) == 3, "and given nothing of that"
+
+
+def test_who_waits_to_be_acknowledged() -> None:
+    wrong = rules_with(["let-one-wait-for-all"])
+    assert [each for each in (-1, 0, 1) if RULES.awaits_commit(each)] == [-1]
+    assert [each for each in (-1, 0, 1) if wrong.awaits_commit(each)] == [-1, 1]
 
 
 def test_listeners() -> None:

@@ -29,7 +29,8 @@ def told(state: str, *others: tuple[str, float, dict[str, Any]], **more: Any) ->
     return story
 
 
-UNTOLD = {"type": "fail", "error": 27}
+UNTOLD, GONE = ({"type": "fail", "error": error} for error in (27, 25))
+ANEW = ("live", 300, UNTOLD)
 STORIES: dict[str, tuple[Story, int]] = {
     "stable": (told("Stable", LIVE, LATER), 0),
     "empty": (told("Empty", LIVE, LATER), 1),
@@ -37,7 +38,12 @@ STORIES: dict[str, tuple[Story, int]] = {
     "about to form": (told("PreparingRebalance", LIVE, LATER), 1),
     "in no state": (told("", LIVE, LATER), 1),
     "refused": (told("", LIVE, LATER, type="fail", error=16), 0),
-    "the member is told to join anew": (told("Empty", LIVE, ("live", 300, UNTOLD)), 0),
+    "the member is told to join anew": (told("Empty", LIVE, ANEW), 1),
+    "and the group is said to form without it": (told("CompletingRebalance", LIVE, ANEW), 1),
+    "the group was about to form": (told("PreparingRebalance", LIVE, ANEW), 0),
+    "the group was stable by then": (told("Stable", LIVE, ANEW), 0),
+    "the member is known no more": (told("Empty", LIVE, ("live", 300, GONE)), 0),
+    "it joined anew before": (told("Empty", LIVE, ("enter", 250, {}), ANEW), 0),
     "the member was told to join anew": (told("Empty", ("live", 100, UNTOLD), LATER), 0),
     "nobody asked before": (told("Empty", LATER), 0),
     "nobody asked after": (told("Empty", LIVE), 0),
