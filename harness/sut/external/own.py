@@ -86,6 +86,8 @@ def apart(scenario: Scenario, plan: Plan, stage: Stage, token: str) -> tuple[Sce
             params = dict(_renamed(role.params, names))
             if "group" in params:
                 params["group"] = groups.get(params["group"], params["group"])
+            if "statics" in params:
+                params["statics"] = {groups.get(g, g): id_ for g, id_ in params["statics"].items()}
             renamed.append(replace(role, params=params))
         return renamed
 
