@@ -130,7 +130,7 @@ def test_of_two_members_one_waits_for_what_it_is_given(
 ) -> None:
     """From the broker that let it in; the other one, who is to assign, says nothing."""
     mini.unanswered.add(ApiKey.SYNC_GROUP)
-    plan = spec("group-couple", group="g", rate_per_s=100, stays_ms=400, timeout_ms=500)
+    plan = spec("group-couple", group="g", rate_per_s=100, stays_ms=400, timeout_ms=1_000)
     with launch(plan) as workload:
         workload.wait_ready(READY_S)
         wait_until(lambda: sum(r["step"] == "sync" for r in done(rows(plan.output))) > 2)
