@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faults.base import BaseFault, wait_for
+from faults.meanwhile import Meanwhile
 from faults.observing import read_partition
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed, Link
-from faults.reassignment import Meanwhile
 from faults.targets import partition_state
 
 

@@ -24,9 +24,9 @@ one, with another id, without records, whose leader epochs begin anew; clients g
 from __future__ import annotations
 
 from faults.base import BaseFault, wait_for
+from faults.meanwhile import Meanwhile
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed, Link
-from faults.reassignment import Meanwhile
 from faults.succession import succeed
 from faults.targets import aim, partition_state, read_targets
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from faults.base import BaseFault, wait_for
+from faults.meanwhile import Meanwhile
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed, PartitionState
 from faults.targets import parse_partition, partition_state
@@ -69,6 +70,7 @@ Chosen = dict[tuple[str, int], tuple[PartitionState, int]]
 
 ORDERS: Final = ("front", "rotate")
 _ANSWERED_MS: Final = 1500
+_LOOK_S: Final = 0.005
 
 
 def ordered(replicas: Sequence[int], first: int, order: str) -> list[int]:
@@ -135,25 +137,35 @@ def elect(ctx: Context, chosen: Chosen, timeout_ms: int) -> list[dict[str, Any]]
 
     Who answers that they are elected has committed it. Where that can be read at once there is no
     other way for them to come to lead later on: an election that another fault brings about is not
-    this one."""
+    this one. But another fault may end whom it brought about before it is answered."""
     started = ctx.now_ns()
     at_once = Capability.ZOOKEEPER in ctx.capabilities
     before = {tp: partition_state(ctx.view, *tp) for tp in chosen}
+    led: dict[tuple[str, int], int] = {}
+
+    def all_led() -> bool:
+        for tp, (_, successor) in chosen.items():
+            state = partition_state(ctx.view, *tp)
+            if state.leader == successor:
+                led.setdefault(tp, state.leader_epoch)
+        return len(led) == len(chosen)
+
+    asked = Meanwhile(lambda: ctx.admin.elect_preferred(sorted(chosen)))
+    while not asked.is_over:
+        all_led()
+        ctx.sleep(_LOOK_S)
     try:
-        ctx.admin.elect_preferred(sorted(chosen))
+        asked.result()
     except FaultFailed as error:
         # The controller may have moved the leader by itself already.
         if "ELECTION_NOT_NEEDED" not in str(error):
             raise
     wait_for(
         ctx,
-        lambda: all(
-            partition_state(ctx.view, *tp).leader == successor
-            for tp, (_, successor) in chosen.items()
-        ),
+        all_led,
         timeout_ms=min(timeout_ms, _ANSWERED_MS) if at_once else timeout_ms,
         what=f"{len(chosen)} partitions are led by their preferred replica, as was answered",
-        poll_s=0.005,
+        poll_s=_LOOK_S,
     )
     return [
         {
@@ -161,7 +173,7 @@ def elect(ctx: Context, chosen: Chosen, timeout_ms: int) -> list[dict[str, Any]]
             "from": state.leader,
             "to": successor,
             "from_leader_epoch": before[topic, partition].leader_epoch,
-            "to_leader_epoch": partition_state(ctx.view, topic, partition).leader_epoch,
+            "to_leader_epoch": led[topic, partition],
             "took_ns": ctx.now_ns() - started,
         }
         for (topic, partition), (state, successor) in chosen.items()

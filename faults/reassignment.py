@@ -16,12 +16,12 @@ being moved. Its partition is where it was then, whoever catches up afterwards.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from faults.base import BaseFault, wait_for
 from faults.leadership import find_partitions, read_partitions
+from faults.meanwhile import Meanwhile
 from faults.observing import read_partition
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, FaultFailed, Link, PartitionState
@@ -182,28 +182,3 @@ class ReassignCalledOff(BaseFault):
 def _is_moving(ctx: Context, before: PartitionState, added: set[int]) -> bool:
     now = partition_state(ctx.view, before.topic, before.partition)
     return added <= set(now.replicas) and not added & set(now.isr)
-
-
-class Meanwhile:
-    """Something that blocks, on a thread of its own."""
-
-    def __init__(self, run: Callable[[], None]) -> None:
-        self._error: BaseException | None = None
-        self._run = run
-        self._thread = threading.Thread(target=self._guarded, name="reassign", daemon=True)
-        self._thread.start()
-
-    def _guarded(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:
-            self._error = error
-
-    @property
-    def is_over(self) -> bool:
-        return not self._thread.is_alive()
-
-    def result(self) -> None:
-        """Raises what it raised."""
-        if self._error is not None:
-            raise self._error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,6 +106,36 @@ def test_who_comes_to_lead_by_something_else_was_not_elected(
     assert fault.took_hold is None
     elect(asked[0])
     assert ctx.view.partitions("t")[0].leader == 2
+
+
+def test_who_was_elected_may_have_ended_before_that_is_answered(
+    ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elect = ctx.cluster.elect_preferred
+    seen = threading.Event()
+    look = ctx.cluster.partitions
+
+    def partitions(topic: str | None = None) -> list[PartitionState]:
+        states: list[PartitionState] = look(topic)
+        if states[0].leader == 2:
+            seen.set()
+        return states
+
+    def elect_late(wanted: Any) -> None:
+        elect(wanted)
+        assert seen.wait(10)
+        state = ctx.cluster.states["t", 0]
+        ctx.cluster.states["t", 0] = replace(state, leader=1, leader_epoch=state.leader_epoch + 1)
+
+    monkeypatch.setattr(ctx.cluster, "partitions", partitions)
+    monkeypatch.setattr(ctx.cluster, "elect_preferred", elect_late)
+    fault = build(entry("move-leadership", partitions="t-0"))
+    fault.inject(ctx)
+    (move,) = fault.detail["moves"]
+    assert fault.took_hold is True
+    assert (move["from"], move["to"]) == (1, 2)
+    last = look("t")[0]
+    assert (last.leader, last.leader_epoch) == (1, move["to_leader_epoch"] + 1)
 
 
 def test_nobody_to_move_to(ctx: Any, entry: Any) -> None:
