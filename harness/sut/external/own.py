@@ -81,15 +81,10 @@ def apart(scenario: Scenario, plan: Plan, stage: Stage, token: str) -> tuple[Sce
         return [replace(t, name=names.get(t.name, t.name)) for t in scenario.topics(stage)]
 
     def workloads(stage: Stage) -> Sequence[Role]:
-        renamed = []
-        for role in scenario.workloads(stage):
-            params = dict(_renamed(role.params, names))
-            if "group" in params:
-                params["group"] = groups.get(params["group"], params["group"])
-            if "statics" in params:
-                params["statics"] = {groups.get(g, g): id_ for g, id_ in params["statics"].items()}
-            renamed.append(replace(role, params=params))
-        return renamed
+        return [
+            replace(role, params=_renamed(role.params, names | groups))
+            for role in scenario.workloads(stage)
+        ]
 
     own = replace(scenario, topics=topics, workloads=workloads)
     ids = {e.id: f"{token}-{e.id}" for e in plan.entries if e.fault.startswith(_NAMED_AFTER_IDS)}
@@ -106,7 +101,7 @@ def apart(scenario: Scenario, plan: Plan, stage: Stage, token: str) -> tuple[Sce
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """Topics wherever a parameter names one: T, T-0, T-*, leader:T-0."""
+    """Topics and groups wherever a parameter names one: T, T-0, T-*, leader:T-0."""
     if isinstance(value, str):
         return _name(value, names)
     if isinstance(value, Mapping):

@@ -67,6 +67,9 @@ _RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
 _FAILS: Final = re.compile(r".* fails to send request .* to broker \S+ \(id: (\d+) ")
 _QUORUM: Final = "__cluster_metadata"
 """KRaft's own log: cut by who loses its office in the quorum, and no partition of clients'."""
+_FETCHER: Final = re.compile(r"ReplicaFetcherThread-\d+-(\d+)$")
+_DONE_NS: Final = 5_000_000_000
+"""Within that a request is done in which a broker began to fetch."""
 BEYOND: Final = 2**61
 """More than the end of any log."""
 Row = dict[str, Any]
@@ -191,7 +194,7 @@ def log_rows(
         by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
     ends: dict[tuple[str, int, int], int] = {}
     for wall_ms, topic, partition, to_offset, thread, all_of_it in log.cuts:
-        change = _before(by_partition.get((topic, partition), []), stamps.t(wall_ms))
+        change = _fetching(by_partition.get((topic, partition), []), stamps.t(wall_ms), thread)
         epoch = change["leader_epoch"] if change else None
         end = change["log_end_offset"] if change else None
         end = BEYOND if end is None and not start_lines else end
@@ -229,6 +232,20 @@ def log_rows(
 def _last(end: int | None, at_least: int) -> int | None:
     """A log's end, of which it is known besides that it is no smaller than that."""
     return None if end is None else max(end, at_least)
+
+
+def _fetching(changes: list[Row], t: int, thread: str) -> Row | None:
+    """The change after which a thread cut a log: the last one before or, where that is none that
+    made it fetch from whom the thread does, the next one that did. Before 2.6 a change is told when
+    its request is done, and what is cut for it may be cut by then."""
+    before, found = _before(changes, t), _FETCHER.match(thread)
+    if found is None:
+        return before
+    role = ("follower", int(found[1]))
+    if before is not None and (before["role"], before["leader"]) == role:
+        return before
+    its = (c for c in changes if t < c["t"] <= t + _DONE_NS and (c["role"], c["leader"]) == role)
+    return min(its, key=lambda c: int(c["t"]), default=before)
 
 
 def _before(changes: list[Row], t: int) -> Row | None:

@@ -205,6 +205,37 @@ def test_a_cut_of_2_4_reaches_beyond_what_anybody_told(tmp_path: Path) -> None:
     assert (row["to_offset"], row["from_offset"], row["leader_epoch"]) == (8, BEYOND, 5)
 
 
+@pytest.mark.parametrize(
+    ("thread", "followed_ms", "epoch"),
+    [
+        ("ReplicaFetcherThread-1-2", 61, 6),
+        ("ReplicaFetcherThread-1-3", 61, 5),  # from whom it fetched before
+        ("ReplicaFetcherThread-1-2", 5_062, 5),  # of another request, long after
+        ("log-recovery", 61, 5),
+    ],
+)
+def test_a_cut_is_of_the_role_that_made_its_thread_fetch(
+    tmp_path: Path, thread: str, followed_ms: int, epoch: int
+) -> None:
+    """Who led in one epoch and follows in the next says so when it has cut its log for that."""
+    version = Version(2, 4, 1)
+    line = "[Log partition=a-b-3, dir=/d] Truncating to offset 8"
+    began(tmp_path, version, log(60, line, "kafka.log.Log", thread))
+    follows = STATE_24.replace("leader=1, leaderEpoch=5", "leader=2, leaderEpoch=6")
+    received = (
+        "[Broker id=1] Received LeaderAndIsr request {} correlation id 4 from controller 3 epoch 8"
+    )
+    lines = [
+        log(51, received.format(STATE_24)),
+        log(52, COMPLETED),
+        log(followed_ms, received.format(follows)),
+        log(followed_ms, COMPLETED.replace("become-leader", "become-follower") + " with leader 2"),
+    ]
+    write(tmp_path, "state-change.log", lines)
+    (row,) = kind(tmp_path, "truncation", version)
+    assert (row["leader_epoch"], row["to_offset"]) == (epoch, 8)
+
+
 def test_an_update_that_has_an_end_needs_it(tmp_path: Path) -> None:
     version = Version(2, 8, 1)
     began(tmp_path, version)
