@@ -160,7 +160,7 @@ def _hands(
         doing = str(rows[0]["fault"]).rpartition("-")[2]
         if doing not in _DOINGS or not held:
             continue
-        for node in sorted(held[0]["nodes"] or ()):
+        for node in sorted(set(held[0]["nodes"] or ()) - _let_go(held[0])):
             if not any(
                 row["node"] == node
                 and row["event"] == doing
@@ -169,6 +169,12 @@ def _hands(
             ):
                 says = f"fault {name} ({rows[0]['fault']}) was in place on node {node}"
                 yield f"{says}, and that node has no such event"
+
+
+def _let_go(row: Row) -> set[int]:
+    """Of a fault's nodes: who lost its office before the fault came to what it does."""
+    succeeded = details(row).get("succeeded")
+    return set(succeeded) if isinstance(succeeded, list) else set()
 
 
 def _floods(played: Mapping[str, list[Row]], reached: Iterable[Row]) -> Iterator[str]:

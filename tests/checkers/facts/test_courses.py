@@ -113,6 +113,10 @@ def tamper(story: Story, how: str) -> None:
             node(story, 150, "stop", 2)
             node(story, 160, "stopped", 2)
             node(story, 170, "start", 2)
+        case "one lost its office before, and another was killed":
+            detail = '{"succeeded":[2]}'
+            for row in story.rows["fault"][1:]:
+                row |= {"nodes": [2, 1], "detail": detail}
         case "it failed, and nobody was killed":
             fault(story, "stop", (230, "inject"), (240, "failed"), (250, "healed"), nodes=[2])
         case "a flood":
@@ -159,6 +163,7 @@ def test_what_cannot_have_been(how: str, says: str) -> None:
     [
         *("as it was", "waited in vain", "healed again and again", "cut short", "at one moment"),
         *("killed while it was paused", "named in the details", "stopped while it warmed up"),
+        "one lost its office before, and another was killed",
         *("it failed, and nobody was killed", "a flood", "a flood of which nothing is told"),
     ],
 )
