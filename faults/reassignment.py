@@ -10,8 +10,9 @@ tells it but that StopReplica. Done as often as asked, one partition after the o
 is to be added cannot catch up, since its leader's answers do not leave. The successor finds both
 assignments in ZooKeeper, and must go on with the move as soon as that replica is in sync.
 
-``reassign-called-off``: such a move is called off by whoever asked for it, and asked before what is
-being moved. Its partition is where it was then, whoever catches up afterwards.
+``reassign-called-off``: such a move is turned elsewhere, then called off by whoever asked for it,
+and asked before what is being moved. Its partition is where it was at first, whoever catches up
+afterwards: who was only being added when the move was turned is nobody of before.
 """
 
 from __future__ import annotations
@@ -164,6 +165,10 @@ class ReassignCalledOff(BaseFault):
             timeout_ms=self.timeout_ms,
             what=f"{self.topic}-{self.partition} is to have a replica on {sorted(added)}",
         )
+        # The same is added, and another one is to go.
+        staying = sorted(before.replicas, key=lambda replica: replica in wanted)
+        turned = [*sorted(added), *staying][: len(before.replicas)]
+        ctx.admin.begin_reassign({key: turned})
         ctx.record_moves(self.id)
         ctx.record_gauges(before.leader, self.id)  # a replica that is yet to come is not missed
         ctx.admin.begin_reassign({key: None})
@@ -172,6 +177,7 @@ class ReassignCalledOff(BaseFault):
             "partition": f"{self.topic}-{self.partition}",
             "replicas": list(before.replicas),
             "wanted": wanted,
+            "turned": turned,
         }
         self.let_answers(ctx, before.leader, Link.INTER_BROKER)
         ctx.sleep(self.settle_ms / 1000)

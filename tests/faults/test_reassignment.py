@@ -142,15 +142,15 @@ def test_a_move_is_called_off_while_nobody_can_catch_up(ctx: Any, entry: Any) ->
     ctx.cluster.begin_reassign = moving = CalledOff(ctx, "sound")
     fault = build(entry("reassign-called-off", partition="w-0", settle_ms=1))
     fault.inject(ctx)
-    assert moving.asked == [[2, 3], None]
-    assert {name: fault.detail[name] for name in ("partition", "replicas", "wanted")} == {
-        **{"partition": "w-0", "replicas": [1, 2], "wanted": [2, 3]}
+    assert moving.asked == [[2, 3], [3, 1], None]
+    assert {name: fault.detail[name] for name in ("partition", "replicas", "turned")} == {
+        **{"partition": "w-0", "replicas": [1, 2], "turned": [3, 1]}
     }
     assert fault.detail["called_off_t"] < ctx.now_ns()
     assert fault.took_hold is True
     assert not ctx.cluster.toxics
     ((_, occasion, replicas),) = (c for c in ctx.cluster.calls if c[0] == "record_moves")
-    assert (occasion, replicas["w", 0]) == (fault.id, (2, 3, 1)), "it is asked while it moves"
+    assert (occasion, replicas["w", 0]) == (fault.id, (3, 1, 2)), "it is asked while it moves"
 
 
 def test_a_move_that_goes_on_did_not_take_hold(ctx: Any, entry: Any) -> None:

@@ -6,15 +6,16 @@ then on, however well they catch up.
 
 - ``called-off-in-vain``: after that answer other replicas were assigned.
 
-The harness calls off a move whose new replicas get nothing (fault ``reassign-called-off``), and
-says when it had the answer. Lawful, and looks similar: what was assigned before it; the replicas of
+The harness calls off a move whose new replicas get nothing, and that it has turned elsewhere before
+(fault ``reassign-called-off``): those of before are those of before the first. It says when it had
+the answer. Lawful, and looks similar: what was assigned before it; the replicas of
 before in another order, for a move puts those first that it moves to, and what it leaves when it is
 called off is the rest of that list (ReplicaAssignment.originReplicas).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.details import all_details
@@ -61,8 +62,8 @@ def called_off(history: History, outcome: Outcome) -> Iterator[Finding]:
                 yield Finding(
                     RULE,
                     f"a move of {detail['partition']} from {detail['replicas']} to "
-                    f"{detail['wanted']} was called off, which was answered with success; after "
-                    f"that it was on {list(row['replicas'] or ())}",
+                    f"{detail['wanted']}{_turned(detail)} was called off, which was answered with "
+                    f"success; after that it was on {list(row['replicas'] or ())}",
                     *fault.trial,
                     (
                         Pick("fault", {"fault": _FAULT}, rows=2),
@@ -71,3 +72,7 @@ def called_off(history: History, outcome: Outcome) -> Iterator[Finding]:
                     ),
                 )
                 break
+
+
+def _turned(detail: Mapping[str, Any]) -> str:
+    return f", then to {detail['turned']}," if "turned" in detail else ""

@@ -23,7 +23,7 @@ def assigned(story: Story, t: float, *replicas: int, **more: Any) -> None:
 
 
 def fault(story: Story, *, to: float = 13_000, **more: Any) -> None:
-    detail = {"partition": "t-0", "replicas": [1, 2], "wanted": [2, 3], **more}
+    detail = {"partition": "t-0", "replicas": [1, 2], "wanted": [2, 3], "turned": [3, 1], **more}
     story.add("fault", BEGUN - 10, id="f", fault="reassign-called-off", phase="inject", detail="{}")
     for phase in ("injected", "healed"):
         said = json.dumps(detail)
@@ -50,6 +50,16 @@ CASES: dict[str, tuple[Tell, int, int]] = {
         lambda s: (assigned(s, CALLED - 5, 1, 2), assigned(s, CALLED + 500, 2, 3)),
         1,
         1,
+    ),
+    "who was only being added has stayed": (
+        lambda s: (assigned(s, BEGUN + 500, 3, 1, 2), assigned(s, CALLED - 5, 3, 1, 2)),
+        1,
+        1,
+    ),
+    "turned elsewhere before": (
+        lambda s: (assigned(s, BEGUN + 500, 3, 1, 2), assigned(s, CALLED - 5, 1, 2)),
+        1,
+        0,
     ),
     "moved again, later": (
         lambda s: (assigned(s, CALLED - 5, 1, 2), assigned(s, 14_000, 2, 3)),
