@@ -7,6 +7,7 @@
     "controller"        the active controller
     "not-controller"    a live broker that is not it, drawn from the seed
     "other-leader"      such a broker that leads a partition, drawn from the seed
+    "registered-last"   such a broker that registered after all others that are live
     "random"            a live broker, drawn from the seed
     "all"               every live broker
 
@@ -25,13 +26,14 @@ from faults.params import Params
 from faults.protocol import Context, FaultFailed, PartitionState, View
 
 _FORM = re.compile(
-    r"(-?\d+|all|random|controller|not-controller|other-leader|(leader|follower|successor):(.+)-(\d+))\Z"
+    r"(-?\d+|all|random|controller|not-controller|other-leader|registered-last"
+    r"|(leader|follower|successor):(.+)-(\d+))\Z"
 )
 PATIENCE_S = 5.0
 _POLL_S = 0.02
 ALLOWED = (
-    "a broker's number, all, random, controller, not-controller, other-leader, leader:T-P, "
-    "follower:T-P, successor:T-P"
+    "a broker's number, all, random, controller, not-controller, other-leader, registered-last, "
+    "leader:T-P, follower:T-P, successor:T-P"
 )
 
 
@@ -92,11 +94,15 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
         return sorted(view.live_brokers())
     if target == "random":
         return [_draw(sorted(view.live_brokers()), rng, target)]
-    if target in ("controller", "not-controller", "other-leader"):
+    if target in ("controller", "not-controller", "other-leader", "registered-last"):
         controller = view.controller()
         others = [n for n in sorted(view.live_brokers()) if n != controller]
         if target == "not-controller":
             return [_draw(others, rng, target)]
+        if target == "registered-last":
+            epochs = {node: view.broker_epoch(node) or 0 for node in others}
+            last = [node for node in others if epochs[node] == max(epochs.values())]
+            return [_draw(last, rng, target)]
         if target == "other-leader":
             leaders = {state.leader for state in view.partitions()}
             return [_draw([n for n in others if n in leaders], rng, target)]

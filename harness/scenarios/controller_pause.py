@@ -13,8 +13,11 @@ Then a topic is deleted, and ``/controller`` removed several times, so that some
 again who was before: it goes by what ZooKeeper has now, not by what it knew. The last of them is
 asked to give a topic more partitions that was there before it: it must have looked at all of them.
 
-In the end an operator removes ``/controller`` once more, and nothing else happens: who was elected
-by its being removed must have looked at it since, or it never hears that it is succeeded.
+Then an operator removes ``/controller`` once more, and nothing else happens: who was elected by its
+being removed must have looked at it since, or it never hears that it is succeeded.
+
+In the end who lost its session last is stopped in order: it has to say goodbye in the name of its
+present registration, not of its first, or its controller does not let others lead before it goes.
 """
 
 from __future__ import annotations
@@ -55,7 +58,11 @@ REMOVED_MS = 1500
 OFFICES = 3
 """So many more are in office after the topic is gone: of three brokers one is very likely to have
 been it before."""
-END_MS = (OFFICES + 3) * REMOVED_MS
+STOPPED_MS = 500
+CALM_MS = 2500
+"""By then all know who is in office, and who is back is in sync (`checkers.promises.handing_over`).
+"""
+END_MS = (OFFICES + 3) * REMOVED_MS + CALM_MS + STOPPED_MS
 """All that comes after the last turn."""
 GROWN = "grown"
 GROWN_PARTITIONS, GROWN_BY = 2, 1
@@ -111,7 +118,16 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 after=entries[-1].id,
             )
         )
-    return Plan.of(rng.getrandbits(31), entries)
+    removed = entries[-1]
+    stopped = Entry(
+        id="stopped",
+        fault="stop",
+        at_ms=removed.at_ms + CALM_MS,
+        duration_ms=STOPPED_MS,
+        params={"target": "registered-last"},
+        after=removed.id,
+    )
+    return Plan.of(rng.getrandbits(31), [*entries, stopped])
 
 
 def _entry(way: str, turn: int, at_ms: int) -> Entry:

@@ -45,6 +45,16 @@ def test_another_leader_than_the_controller(cluster: Any) -> None:
         resolve(["other-leader"], cluster, rng)
 
 
+def test_who_registered_last_lost_its_session_last(cluster: Any) -> None:
+    rng = random.Random(1)
+    assert resolve(["registered-last"], cluster, rng) == [3]
+    cluster.epochs[2] = cluster.epochs[3] + 7
+    cluster.epochs[1] = cluster.epochs[2] + 7  # the controller
+    assert {resolve(["registered-last"], cluster, rng)[0] for _ in range(20)} == {2}
+    cluster.broker_epoch = lambda _: None
+    assert {resolve(["registered-last"], cluster, rng)[0] for _ in range(20)} == {2, 3}
+
+
 def test_a_leader_that_is_just_being_replaced_is_waited_for(cluster: Any, ctx: Any) -> None:
     looks = 0
     partitions = cluster.partitions

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from checkers.promises.handing_over import SETTLED_NS
 from faults.protocol import Capability
 from harness.arms import arms_of
 from harness.scenarios import SCENARIOS
@@ -28,8 +29,9 @@ def test_every_way_and_one_at_a_time(profile: Profile, seed: int) -> None:
         ("remove-controller", None),
         ("delete-topic", None),
         ("grow-topic", None),
+        ("stop", None),
     }
-    *turns, deleted, again, _, last_again, grown, removed = plan.entries
+    *turns, deleted, again, _, last_again, grown, removed, stopped = plan.entries
     over_ms = turns[-1].at_ms + turns[-1].duration_ms
     assert len(turns) == 3 or over_ms <= profile.chaos_s * 1000 + REST_MS
     # Who was in office before the topic went may be so again, and whoever is then grows one.
@@ -38,6 +40,9 @@ def test_every_way_and_one_at_a_time(profile: Profile, seed: int) -> None:
     ]
     # The one before it puts somebody into office by what it is removed by.
     assert (last_again.fault, removed.fault) == ("remove-controller", "remove-controller")
+    # It is judged where nothing was done to anybody for two seconds.
+    assert stopped.params["target"] == "registered-last"
+    assert (stopped.at_ms - removed.at_ms) * 1_000_000 > SETTLED_NS
     for before, after in pairwise([turns[-1], *plan.entries[len(turns) :]]):
         assert after.after == before.id
     for before, after in pairwise(plan.entries):
@@ -59,9 +64,11 @@ def test_it_is_played_with_zookeeper_and_without() -> None:
 @pytest.mark.parametrize("sut", ["dualplane", "kafka-zk", "kafka-kraft"])
 def test_where_there_is_no_zookeeper_nobody_can_remove_its_znode(sut: str) -> None:
     plan = SCENARIO.plan(random.Random(1), PROFILES["smoke"])
-    offered = get(sut).capabilities | {Capability.LINKS, Capability.PAUSE}
+    offered = get(sut).capabilities | {
+        *(Capability.LINKS, Capability.PAUSE, Capability.CONTROLLED_STOP)
+    }
     kept, skipped = plan.for_capabilities(offered)
-    assert len(kept.entries) + len(skipped) == 9
+    assert len(kept.entries) + len(skipped) == 10
     reasons = [(entry.fault, reason) for entry, reason in skipped]
     removals = ("oust-controller", *["remove-controller"] * 4)
     wanted = [(name, "needs zookeeper") for name in removals] if sut == "kafka-kraft" else []
