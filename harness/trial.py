@@ -36,6 +36,7 @@ from harness.cluster.final_read import final_read
 from harness.cluster.log_folders import record_folders
 from harness.cluster.operations import record_operations
 from harness.cluster.placements import record_placements
+from harness.cluster.plane_metrics import record_at_rest
 from harness.cluster.record import Record
 from harness.cluster.rest import Rest, in_words
 from harness.cluster.shown import shown_to_clients
@@ -193,6 +194,7 @@ class TrialRunner:
                 self._under_load(cluster, stage, schedule, recorder, stack)
         with self._phase(recorder, "final_read"):
             self.progress("reading every replica's log")
+            record_at_rest(cluster)
             final_read(cluster, sorted(self.result.topics), over=self._over.is_set)
             if Capability.LOG_FILES in cluster.capabilities:
                 record_folders(cluster, sorted(self.result.topics))
@@ -201,6 +203,7 @@ class TrialRunner:
             record_operations(cluster, sorted(self.result.topics))
             if not isinstance(cluster, ExternalCluster):  # nobody else's controller makes topics
                 record_placements(cluster)
+            record_at_rest(cluster)
 
     def _under_load(
         self,

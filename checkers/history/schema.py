@@ -379,9 +379,10 @@ _KINDS: Final = (
     Kind(
         "plane_metric",
         "What a broker's metrics said of a plane, or of all its requests, while a fault loaded "
-        "it; read between `from_t` and `t`; `error` when it gave no answer.",
+        "it, and once the load had ended; read between `from_t` and `t`; `error` when it gave no "
+        "answer.",
         {
-            "name": "string",  # the fault's id
+            "name": "string",  # the fault's id; "at rest": none
             "from_t": "int64",
             "mbean": "string",  # its whole name; a plane's begins with ControlPlane, or does not
             "attribute": "string",  # Value, Count, 50thPercentile

@@ -1,4 +1,4 @@
-"""What a broker's metrics say of its planes while a fault loads it (KIP-291's metrics).
+"""What a broker's metrics say of its planes, loaded by a fault and at rest (KIP-291's metrics).
 
 Whoever gives a broker a control plane looks at these to see that it helps: the queue and the idle
 time of either plane, and how long each kind of request waited (kafka.network.SocketServer,
@@ -41,11 +41,22 @@ _READ: Final = (
     ),
 )
 _PATTERNS: Final = tuple((re.compile(name), attributes) for name, attributes in _READ)
+AT_REST: Final = "at rest"
+"""The occasion, where no fault asks."""
+
+
+def record_at_rest(cluster: Cluster) -> None:
+    """Of each node that runs, once the load has ended. Two such readings tell what a plane did that
+    nobody asked anything in between."""
+    for node in cluster.node_ids:
+        if cluster.nodes.is_running(node):
+            record_plane_metrics(cluster, node, AT_REST)
 
 
 def record_plane_metrics(cluster: Cluster, node: int, occasion: str) -> None:
     """A row for each attribute; one with the ``error`` where the node serves its MBeans and does
-    not answer; none where it serves none. ``occasion``: the id of the fault that asks."""
+    not answer; none where it serves none. ``occasion``: the id of the fault that asks, or
+    `AT_REST`."""
     sut = cluster.sut
     page = sut.gauges_page(cluster.layout(node)) if isinstance(sut, ServesGauges) else None
     if page is None or page.samples is not None:

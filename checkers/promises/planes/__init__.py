@@ -23,8 +23,8 @@ Violations, with dual planes:
   (`one_handler`);
 - ``hung-up``: a broker closes a connection unasked, of who waits or of its controller (`hung_up`);
   with any planes;
-- ``plane-metric-otherwise``: under a flood, what KIP-291's metrics say of a plane is not what was
-  asked of that plane (`metrics`); with any planes;
+- ``plane-metric-otherwise``: under a flood, or of a control plane at rest, what KIP-291's metrics
+  say of a plane is not what was asked of that plane (`metrics`); with any planes;
 - ``queue-overfull``: and more requests wait in a queue than it has places.
 With any other planes: ``control-plane-unasked``, a request was handled by a control plane, or
 counted by one.
@@ -66,7 +66,7 @@ from checkers.promises.planes.behind_data import ANSWERED, PROBED, behind_data
 from checkers.promises.planes.held_answers import READY, held_answers
 from checkers.promises.planes.hung_up import RULE as HUNG_UP
 from checkers.promises.planes.hung_up import hung_up
-from checkers.promises.planes.metrics import TOLD, plane_metrics
+from checkers.promises.planes.metrics import RESTED, TOLD, plane_metrics
 from checkers.promises.planes.mixed import UPGRADE, past_its_listener
 from checkers.promises.planes.one_handler import RULE as TOGETHER
 from checkers.promises.planes.one_handler import handled_together
@@ -447,6 +447,7 @@ PROMISE: Final = Promise(
         PROBED: "that is to fill the data plane's queue",
         ANSWERED: "beside such a flood, by other brokers that nothing was done to",
         TOLD: "read twice, as such a flood set in and before it ended",
+        RESTED: "read twice, once the load has ended; of who never was controller",
         READY: "by what brokers tell of their own way through",
     },
     unknown_when=(
@@ -459,7 +460,8 @@ PROMISE: Final = Promise(
         "a controller that was once connected to a control listener, and later goes another way: "
         "while a link is down it says that it sends, and is connected to nobody",
         "how soon a control plane answers, where nobody floods the data plane beside it",
-        "metrics of planes where no flood fills the queue; of systems other than the bundled one",
+        "metrics of data planes where no flood fills the queue, of control planes where none does, "
+        "until the load has ended; of systems other than the bundled one",
         "whether a request's time in the queue (RequestQueueTimeMs) begins as it is read, or only "
         "as it has its place: for that as many wait as there are network threads, beside hundreds",
         "whether a control plane's queue has fewer than 20 places: no more than one request waits "

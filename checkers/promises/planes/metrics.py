@@ -20,6 +20,10 @@ follows from what the harness itself asked of the broker, on the one plane and n
 
 Where there is to be no control plane, nothing is told of its queue or its handler.
 
+And they are read twice once the load has ended (`AT_REST`): a plane that nobody asks anything is
+idle all the while, and says so. A broker that counts a wait when it is over is right about a plane
+that is asked all the time, and wrong about this one.
+
 - ``plane-metric-otherwise``: a metric says something else.
 - ``queue-overfull``: more requests wait in the queue of a plane than it has places
   (RequestQueueSize above ``queued.max.requests``, or the control plane's above `CONTROL_PLACES`).
@@ -56,6 +60,9 @@ _PLACES: Final = "queued.max.requests"
 CONTROL_PLACES: Final = 20
 """SocketServer.ControlPlaneRequestChannelQueueSize."""
 TOLD: Final = "metrics of planes beside a flood"
+RESTED: Final = "metrics of control planes at rest"
+AT_REST: Final = "at rest"
+"""The readings' ``name``, where no fault made them: the harness's own."""
 SLACK: Final = 0.5
 _QUEUED: Final = 0.1
 """Of its places so many are taken, at the least; seen 0.6 and more."""
@@ -149,6 +156,36 @@ def plane_metrics(
                 says += _control(told, here)
         for mbean, words in says:
             yield _finding(flood, mbean, words)
+    yield from _at_rest(history, outcome, planes, office, readings)
+
+
+def _at_rest(
+    history: History,
+    outcome: Outcome,
+    planes: Mapping[str, Any],
+    office: Collection[Place],
+    readings: Mapping[tuple[str, int, str, int], list[Told]],
+) -> Iterator[Finding]:
+    """Of brokers with a control plane that were never controller."""
+    asked: dict[Place, list[Asked]] | None = None
+    for (arm, trial, name, node), told in sorted(readings.items()):
+        if name != AT_REST or planes.get(arm) != "dual" or (arm, trial, node) in office:
+            continue
+        if len(told) < 2 or told[-1].from_t - told[0].t < SHORTEST_NS:
+            outcome.unjudged(arm, "metrics at rest: read once, or twice in no time")
+            continue
+        if asked is None:
+            asked = _asked(history)
+        outcome.saw(arm, trial, RESTED, len(told[-1].values))
+        for mbean, words in _control(told, asked.get((arm, trial, node), [])):
+            metric = mbean.removeprefix("name=")
+            yield Finding(
+                RULE,
+                f"node {node}'s metric {metric} says, once the load has ended: {words}",
+                arm,
+                trial,
+                (Pick("plane_metric", {"node": node, "name": AT_REST}, last=True, rows=3),),
+            )
 
 
 def _readings(history: History) -> dict[tuple[str, int, str, int], list[Told]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.promises.planes import check
-from checkers.promises.planes.metrics import TOLD
+from checkers.promises.planes.metrics import AT_REST, RESTED, TOLD
 from tests.checkers.conftest import ARM, Story, judged_together
 
 MS = 1_000_000
@@ -157,6 +157,65 @@ def test_a_queue_has_as_many_places_as_it_was_given(
     story = told(nameRequestQueueSize=size)
     story.run["settings"] = {"overrides": {"queued.max.requests": str(places)}}
     assert check(story.history(spark)).counts.get("queue-overfull", 0) == overfull
+
+
+def resting(
+    *,
+    idle_s: float = 9.9,
+    network: float = 0.99,
+    queue: int = 0,
+    until: float = 20_000,
+    busy_ms: int = 0,
+    planes: str = "dual",
+    controller: int = 1,
+    answered: bool = True,
+) -> Story:
+    """Once the load has ended, from 10 s to 20 s; the controller's one request takes ``busy_ms``.
+    ``idle_s``: what the control plane's handler waited meanwhile, by its metric."""
+    story = Story()
+    story.run["arms"][story.arm]["planes"] = planes
+    story.add("controller", 0, node=controller, event="elected", controller_epoch=1)
+    way = {"node": 1, "boot": 1, "to": 2, "api": "LEADER_AND_ISR", "correlation_id": 1}
+    story.add("control_send", 12_000, enqueue_t=12_000 * MS, attempt=1, **way)
+    if answered:
+        story.add("control_response", 12_000 + busy_ms, send_t=12_000, error=0, **way)
+    for second, t in ((False, 10_000), (True, until)):
+        values = {
+            (f"{HANDLERS}ControlPlaneRequestHandlerAvgIdlePercent", "Count"): 30e9
+            + idle_s * 1e9 * second,
+            (f"{NETWORK}SocketServer,name=ControlPlaneNetworkProcessorAvgIdlePercent", "Value"): (
+                network
+            ),
+            (f"{NETWORK}SocketServer,name=NetworkProcessorAvgIdlePercent", "Value"): 0.98,
+            (f"{NETWORK}RequestChannel,name=ControlPlaneRequestQueueSize", "Value"): queue,
+            (f"{NETWORK}RequestChannel,name=RequestQueueSize", "Value"): 0,
+        }
+        for (mbean, attribute), value in values.items():
+            row = {"mbean": mbean, "attribute": attribute, "value": str(value)}
+            story.add("plane_metric", t, from_t=int((t - 20) * MS), node=2, name=AT_REST, **row)
+    return story
+
+
+def test_a_plane_that_nobody_asks_is_idle(spark: Any) -> None:
+    wrong = {
+        "waits that have ended": resting(idle_s=0),
+        "its network thread": resting(network=0.1),
+        "nobody waits in it": resting(queue=3),
+    }
+    lawful = {
+        "idle": resting(),
+        "asked all the while": resting(busy_ms=7_900, idle_s=2),
+        "of whom it is not told for how long": resting(answered=False, idle_s=0),
+        "twice in no time": resting(until=11_500, idle_s=0),
+        "the controller itself": resting(controller=2, idle_s=0),
+        "one plane": resting(planes="single", idle_s=0),
+    }
+    found = judged_together(spark, check, wrong | lawful)
+    assert {name for name, (rules, _) in found.items() if rules.get(RULE)} == set(wrong)
+    outcome = check(resting().history(spark))
+    assert outcome.evidence[ARM, 0, RESTED] == 5
+    (finding,) = check(wrong["waits that have ended"].history(spark)).findings
+    assert "0% idle, while nobody waited for it for 100%" in finding.says
 
 
 def test_a_number_that_comes_again_is_of_another_connection(spark: Any) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from harness.cluster.plane_metrics import chosen, record_plane_metrics
+import pytest
+
+from harness.cluster import plane_metrics
+from harness.cluster.plane_metrics import AT_REST, chosen, record_at_rest, record_plane_metrics
 from harness.sut.dualplane import DualPlaneServer
 from harness.sut.protocol import GaugesPage
 from nodes.config import BrokerConfig
@@ -72,6 +75,16 @@ def test_who_does_not_answer_is_noted_and_who_has_no_metrics_is_not() -> None:
     assert row["error"]
     assert "mbean" not in row
     assert not told(None)
+
+
+def test_at_rest_each_is_asked_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, str]] = []
+    monkeypatch.setattr(
+        plane_metrics, "record_plane_metrics", lambda _, node, why: asked.append((node, why))
+    )
+    nodes = SimpleNamespace(is_running=lambda node: node != 2)
+    record_at_rest(SimpleNamespace(node_ids=[1, 2, 3], nodes=nodes))  # type: ignore[arg-type]
+    assert asked == [(1, AT_REST), (3, AT_REST)]
 
 
 def test_a_metric_that_knows_nothing() -> None:
