@@ -1,4 +1,5 @@
-"""When brokers that led began to follow, and what may keep a broker from answering its clients."""
+"""When brokers that led began to follow, or put their replica aside, and what may keep a broker
+from answering its clients."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ DEMOTED: Final = (
     "arm string, trial int, topic string, partition int, node int, _t bigint, _from bigint, "
     "_to bigint"
 )
-"""The columns of `demotions`, for a table of them."""
-_MOVES: Final = frozenset({"move-leadership", "leadership-churn"})
+"""The columns of `demotions` and `removals`, for a table of them."""
+_MOVES: Final = frozenset({"move-leadership", "leadership-churn", "reassign"})
 _LINKS: Final = frozenset({"toxic", "isr-lag"})
 """They hurt the links that they tell of and nothing else (isr-lag tells of none when it pauses)."""
 Row = Mapping[str, Any]
@@ -34,6 +35,25 @@ def demotions(history: History) -> Iterator[dict[str, Any]]:
         led = leads.get((key, node), False)
         leads[key, node] = row["role"] == "leader"
         if led and row["role"] == "follower":
+            begin, end = _clear(history, key[:2], node, row["t"])
+            place = dict(zip(TP, key, strict=True))
+            yield {**place, "node": node, "_t": row["t"], "_from": begin, "_to": end}
+
+
+def removals(history: History) -> Iterator[dict[str, Any]]:
+    """Each time a broker that led was told to stop, and to delete: as `demotions`."""
+    if not history.has("replica_stop"):
+        return
+    stops = (row for row in history.rows("replica_stop") if row["delete"])
+    leads: set[tuple[Key, int]] = set()
+    for row in sorted((*history.rows("leader_change"), *stops), key=lambda row: int(row["t"])):
+        key, node = key_of(row), row["node"]
+        if row.get("role") == "leader":
+            leads.add((key, node))
+            continue
+        led = (key, node) in leads
+        leads.discard((key, node))
+        if led and "role" not in row:
             begin, end = _clear(history, key[:2], node, row["t"])
             place = dict(zip(TP, key, strict=True))
             yield {**place, "node": node, "_t": row["t"], "_from": begin, "_to": end}
@@ -64,8 +84,8 @@ def troubles(history: History, trial: tuple[str, int], node: int) -> Iterator[tu
 
 
 def _spares_clients(row: Row) -> bool:
-    """Of a fault in place: it moves leaders, or hurts other links than that of clients, and nothing
-    else."""
+    """Of a fault in place: it moves leaders or replicas, or hurts other links than that of clients,
+    and nothing else."""
     if row["fault"] in _MOVES:
         return True
     try:

@@ -11,7 +11,9 @@ a topic is deleted while it moves: its deletion waits for the end of the move, a
 the end nothing is pending there, no log is left behind, and nothing is lost.
 
 The oldest records of another topic are deleted all the while. Its leader stays what it is as a
-follower is replaced: who has left is waited for no more.
+follower is replaced: who has left is waited for no more. Of a third each leader in turn loses its
+replica, while acks=all waits there for followers that have turned to the next one: who waits is to
+be told, and to look for that.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ from harness.sut.protocol import Planes
 
 TOPIC = "wandering"
 SHORTENED = "shortened"
+LEFT = "left"
+"""By its leaders."""
 PARTITIONS = 3
 FIRST_MS = 1500
 MOVE_MS = 1500
@@ -50,6 +54,7 @@ CALLED_OFF_MS = 2500
 """When that one is over."""
 CONTRARY_MS = 2000
 REPLACED_MS = 2000
+LEFT_MS = 1000
 """Alone: what is called off is asked for with all that moves then."""
 DELETED_MS = 1000
 GIVEN_UP_MS = 10_000
@@ -66,6 +71,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
         ),
         # Both move on along the ring, and the first comes where the second was.
         Topic(name=SHORTENED, assignment={0: [stage.nodes[0], stage.nodes[-1]]}),
+        Topic(name=LEFT, assignment=spread(1, stage.nodes, 2)),
     ]
 
 
@@ -74,6 +80,17 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=100.0),
         refused_asker(TOPIC),
         *shortened({SHORTENED: 1}),
+        Role(
+            role="direct-producer",
+            process="producer-left",
+            params={
+                "topic": LEFT,
+                "acks": -1,
+                "ack_timeout_ms": 5000,
+                "rate_per_s": 100.0,
+                "first_value": 15_000_000_000,
+            },
+        ),
     ]
 
 
@@ -148,11 +165,21 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     )
     moves.append(
         Entry(
-            id="deleted",
-            fault="delete-topic-moving",
-            at_ms=contrary_ms + REPLACED_MS + DELETED_MS,
+            id=LEFT,
+            fault="reassign",
+            at_ms=contrary_ms + REPLACED_MS + LEFT_MS,
             duration_ms=0,
             after="replaced",
+            params={"partitions": f"{LEFT}-0", "times": 3},
+        )
+    )
+    moves.append(
+        Entry(
+            id="deleted",
+            fault="delete-topic-moving",
+            at_ms=contrary_ms + REPLACED_MS + LEFT_MS + DELETED_MS,
+            duration_ms=0,
+            after=LEFT,
             params={"partitions": 1, "replicas": 2, "timeout_ms": GIVEN_UP_MS},
         )
     )

@@ -171,6 +171,12 @@ def calls_dead_groups_unknown(version: Version) -> bool:
     return version < (2, 3, 0)
 
 
+def leaves_waiting_at_stops(version: Version) -> bool:
+    """Who waits for a partition whose replica its leader puts aside waits until its time is up:
+    until 2.4 (ReplicaManager.stopReplica)."""
+    return version < (2, 4, 0)
+
+
 def tells_positions_late(version: Version) -> bool:
     """A new coordinator of a group tells what its high watermark covers: since 4.0 (KIP-848's
     CoordinatorRuntime; with require_stable it waits for what it has read beyond that)."""

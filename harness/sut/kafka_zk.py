@@ -31,6 +31,7 @@ from harness.sut.kafka_versions import (
     in_sync_sets_told_s,
     keeps_topic_ids_late,
     leaves_leaderless_untold,
+    leaves_waiting_at_stops,
     lets_who_stops_join,
     mixes_config_errors,
     newest_plain_fetch,
@@ -105,6 +106,10 @@ class KafkaZk:
     @property
     def leaderless_untold(self) -> bool:
         return leaves_leaderless_untold(self._version)
+
+    @property
+    def stopped_leave_waiting(self) -> bool:
+        return leaves_waiting_at_stops(self._version)
 
     @property
     def dead_groups_unknown(self) -> bool:

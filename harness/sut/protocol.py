@@ -268,6 +268,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def stopped_leave_waiting(self) -> bool:
+        """Whether who waits at a leader that puts its replica aside is left waiting."""
+        ...
+
+    @property
     def dead_groups_unknown(self) -> bool:
         """Whether who asks for a group that its coordinator just let go is called no member."""
         ...

@@ -18,10 +18,11 @@ leader epoch of before: ``led-on`` (`began_anew`). Nothing is made with who is a
 dropped by its leader: ``lagging-in-sync``, ``lagging-for-long``, `lagging`, and nobody sooner:
 ``dropped-too-soon``, `dropped_early`; who is one round of fetching behind is let in:
 ``not-let-in``, `lagging`; and nobody waits for who is out of sync: ``held-up``, `held_up`; nor at
-who leads no more: ``left-waiting``, `left_waiting`; nor when what it waits for has come about:
-``left-unanswered``; but for as long as it allows: ``given-up-too-soon``, `left_unanswered`; and no
-longer: ``kept-waiting``, `kept_waiting`; and with acks=1 for nobody: ``one-kept-waiting``,
-`one_kept_waiting`. Who has no disk left is a departure, too: ``went-on-without-a-disk``, `went_on`.
+who leads no more, or has no replica: ``left-waiting``, `left_waiting`; nor when what it waits for
+has come about: ``left-unanswered``; but for as long as it allows: ``given-up-too-soon``,
+`left_unanswered`; and no longer: ``kept-waiting``, `kept_waiting`; and with acks=1 for nobody:
+``one-kept-waiting``, `one_kept_waiting`. Who has no disk left is a departure, too:
+``went-on-without-a-disk``, `went_on`.
 
 Excused, and counted: what a fault may have kept the controller from knowing, by the harness, whose
 fault names it; answers of a broker that a fault names are not judged, and counted. Unknown: who was

@@ -1,11 +1,15 @@
-"""Left waiting: acks=all that waits at a leader which leads no more, for
-`checkers.promises.departures`.
+"""Left waiting: acks=all that waits at a leader which leads no more, or has no replica any more,
+for `checkers.promises.departures`.
 
 A broker that follows another knows that nothing it had appended will be acknowledged by it: whoever
 waits for that is answered at once (NOT_LEADER_OR_FOLLOWER; ReplicaManager.makeFollowers completes
 what is delayed), and looks for the new leader. A producer was left waiting when it was told that
 its time was up (REQUEST_TIMED_OUT) for longer than `WAIT_NS` after the broker had begun to follow,
 by a record that it had sent before.
+
+So with a leader that puts its replica aside (StopReplica with deletion): of a partition that is
+moved away from it, nothing else tells it that it leads no more (ReplicaManager.stopPartitions
+completes what is delayed once the partition is gone; since 2.4).
 
 Lawful, and looks similar: an answer that is late, because its broker is paused, flooded or cut off
 from its clients; a request for several partitions, which waits for the last of them (only producers
@@ -20,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from checkers.facts.demotions import DEMOTED, demotions
+from checkers.facts.demotions import DEMOTED, demotions, removals
 from checkers.facts.leadership import TP
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -32,6 +36,8 @@ RULE: Final = "left-waiting"
 WAITED: Final = "records that waited at a leader as it began to follow"
 WAIT_NS: Final = 2_000_000_000
 """What takes milliseconds, and on a busy machine a second."""
+LEAVES: Final = "stopped_leave_waiting"
+"""In run.json, of an arm: who puts its replica aside leaves those waiting that wait there."""
 _TIMED_OUT: Final = 7
 _SENDERS: Final = "arm string, trial int, process string"
 Row = Mapping[str, Any]
@@ -44,14 +50,28 @@ def left_waiting(history: History, outcome: Outcome) -> Iterator[Finding]:
         for one in workloads
         if one.role == "direct-producer" and one.acks == -1
     ]
-    demoted = list(demotions(history)) if senders and history.has("produce") else []
-    if not demoted:
+    if not senders or not history.has("produce"):
         return
+    leave = {arm for arm, facts in history.run.arms.items() if facts.get(LEAVES) is True}
+    removed = [row for row in removals(history) if row["arm"] not in leave]
+    for kind, ceased in (("leader_change", list(demotions(history))), ("replica_stop", removed)):
+        if ceased:
+            yield from _left(history, outcome, senders, kind, ceased)
+
+
+def _left(
+    history: History,
+    outcome: Outcome,
+    senders: list[dict[str, Any]],
+    kind: str,
+    ceased: list[dict[str, Any]],
+) -> Iterator[Finding]:
+    """``kind``: of the rows that tell of it."""
     sent = history.frame("produce").where("acks = -1 and node is not null and topic is not null")
     sent = sent.join(
         F.broadcast(history.table(senders, _SENDERS)), ["arm", "trial", "process"], "left_semi"
     )
-    waited = sent.join(F.broadcast(history.table(demoted, DEMOTED)), [*TP, "node"])
+    waited = sent.join(F.broadcast(history.table(ceased, DEMOTED)), [*TP, "node"])
     waited = waited.where("invoke_t < _t and t > _t and invoke_t > _from and t < _to")
     late = F.col("error").eqNullSafe(_TIMED_OUT) & (F.col("t") > F.col("_t") + WAIT_NS)
     found = waited.groupBy(*TP, "node", "_t").agg(
@@ -63,21 +83,22 @@ def left_waiting(history: History, outcome: Outcome) -> Iterator[Finding]:
     for row in found.orderBy(*TP, "_t").toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], WAITED, row["n"])
         if row["late"]:
-            yield _finding(row)
+            yield _finding(row, kind)
 
 
-def _finding(row: Row) -> Finding:
+def _finding(row: Row, kind: str) -> Finding:
     at = {"topic": row["topic"], "partition": row["partition"]}
     own = {**at, "node": row["node"]}
+    began = "begun to follow another" if kind == "leader_change" else "put its replica aside"
     return Finding(
         RULE,
         f"{row['late']} records of {row['topic']}-{row['partition']} that had been sent to node "
         f"{row['node']} waited there until their time was up, up to "
-        f"{(row['last_t'] - row['_t']) / 1e9:.1f} s after it had begun to follow another",
+        f"{(row['last_t'] - row['_t']) / 1e9:.1f} s after it had {began}",
         row["arm"],
         row["trial"],
         (
-            Pick("leader_change", {**own, "t": row["_t"]}, rows=1),
+            Pick(kind, {**own, "t": row["_t"]}, rows=1),
             Pick("produce", {**at, "value": row["value"]}, rows=1),
         ),
     )

@@ -137,6 +137,15 @@ def test_who_calls_a_group_that_is_gone_one_without_that_member(release: str, ma
 
 
 @pytest.mark.parametrize(("release", "may"), [("2.3.1", True), ("2.4.1", False), ("3.9.2", False)])
+def test_who_leaves_those_waiting_whose_leader_puts_its_replica_aside(
+    release: str, may: bool
+) -> None:
+    sut = registry.get(f"kafka-zk@{release}")
+    assert isinstance(sut, HasOldReleases)
+    assert sut.stopped_leave_waiting is may
+
+
+@pytest.mark.parametrize(("release", "may"), [("2.3.1", True), ("2.4.1", False), ("3.9.2", False)])
 def test_who_has_no_error_for_records_that_break_a_rule(release: str, may: bool) -> None:
     sut = registry.get(f"kafka-zk@{release}")
     assert isinstance(sut, HasOldReleases)

@@ -1,4 +1,4 @@
-"""Who waits at a leader that leads no more: both ways."""
+"""Who waits at a leader that leads no more, or has its replica no more: both ways."""
 
 from __future__ import annotations
 
@@ -75,6 +75,10 @@ CASES = {
         True,
     ),
     "nobody is named": (lambda s: (sent(s, LATE), fault(s, "churn", 5_000, 20_000)), False),
+    "moved to others": (
+        lambda s: (sent(s, LATE), fault(s, "reassign", 9_900, 20_000, 1, 2)),
+        True,
+    ),
     "paused": (
         lambda s: (sent(s, LATE), s.add("node_event", 11_000, node=1, event="pause")),
         False,
@@ -93,3 +97,43 @@ def judged(spark):
 @pytest.mark.parametrize("name", CASES)
 def test_who_waits_at_who_leads_no_more_is_told_so(judged, name):
     assert judged[name][0] == ({"left-waiting": 1} if CASES[name][1] else {})
+
+
+def put_aside(*, old: bool = False, delete: bool = True, led: bool = True, **more: object) -> Story:
+    """Node 1 leads until it is told at 10 s to stop; what was sent to it before is answered late.
+    ``more``: see `sent`."""
+    told = story()
+    told.run["arms"][ARM] = {"stopped_leave_waiting": old}
+    told.rows["leader_change"].clear()
+    told.add("leader_change", 1_000, node=1, role="leader", leader=1, leader_epoch=0)
+    if not led:
+        told.add("leader_change", 2_000, node=1, role="follower", leader=2, leader_epoch=1)
+    told.add("leader_change", 9_900, node=2, role="leader", leader=2, leader_epoch=1)
+    told.add("replica_stop", DEMOTED, node=1, delete=delete, leader_epoch=2)
+    sent(told, LATE, **more)
+    return told
+
+
+def test_who_waits_at_who_has_its_replica_no_more_is_told_so(spark):
+    wrong = {"timed out": put_aside()}
+    again = put_aside()
+    again.add("replica_stop", DEMOTED + 500, node=1, delete=True, leader_epoch=2)
+    wrong["told twice"] = again
+    moved = put_aside()
+    fault(moved, "reassign", 9_000, 20_000, 1, 3)
+    wrong["moved"] = moved
+    lawful = {
+        "told that it has it no more": put_aside(error=3),
+        "sent afterwards": put_aside(at=DEMOTED + 100),
+        "stopped, and no more": put_aside(delete=False),
+        "it followed": put_aside(led=False),
+        "before 2.4": put_aside(old=True),
+    }
+    flooded = put_aside()
+    fault(flooded, "flood-fetch", 5_000, 20_000, 1)
+    lawful["flooded"] = flooded
+    found = judged_together(spark, check, wrong | lawful)
+    assert {name for name, (rules, _) in found.items() if rules} == set(wrong)
+    assert all(found[name][0] == {"left-waiting": 1} for name in wrong)
+    (finding,) = check(wrong["timed out"].history(spark)).findings
+    assert "put its replica aside" in finding.says
