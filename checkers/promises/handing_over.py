@@ -22,7 +22,10 @@ Violations, for a stop that ended in order:
   `LINGER_NS` later. Who is told that partitions remain asks again every 5 s
   (controlled.shutdown.retry.backoff.ms), and goes after the third time without having been
   relieved: 10 s after the first. What has one replica nobody else could lead, and it does not
-  remain (KafkaController.doControlledShutdown).
+  remain (KafkaController.doControlledShutdown);
+- ``asked-again``: others had been elected for all that it led, and more than `ANSWERED_NS` later
+  its controller was asked once more to let it go (as brokers count what they serve, by the second):
+  the answer to the first had named what it led no more.
 
 Lawful, and similar: a broker that is killed or was too slow to stop hands nothing over; so does one
 whose followers lag. A controller that changes, or that a fault disturbs, meanwhile may not have
@@ -65,6 +68,9 @@ Kafka's, twice that on a busy machine), and less than who asks three times waits
 STOPS: Final = "stops in order"
 MAY_JOIN: Final = "stopping_may_join"
 """In run.json, of an arm: who is being stopped may come back into sync (before KIP-841)."""
+ANSWERED_NS: Final = 1_000_000_000
+"""All elections are held before the answer; who is told that partitions remain waits for 5 s."""
+_ASKS: Final = "CONTROLLED_SHUTDOWN"
 REGISTERED: Final = "registrations of brokers"
 Row = Mapping[str, Any]
 Trial = tuple[str, int]
@@ -135,10 +141,15 @@ def check(history: History) -> Outcome:
             for one in _joined(stop, rows) if trial[0] not in may_join else ():
                 what = "back in the in-sync set"
                 outcome.add(_finding("joined-while-stopping", what, trial, stop, one))
-            lingered_ns = _lingered(stop, rows)
+            relieved_t = _relieved(stop, rows)
             why = _unfit(stop, rows, faults_of(history, trial), down, whole=True)
-            if why is None and lingered_ns > LINGER_NS:
+            if why is not None or relieved_t is None:
+                continue
+            lingered_ns = stop.gone["t"] - _error(stop.gone) - relieved_t
+            if lingered_ns > LINGER_NS:
                 outcome.add(_stayed(trial, stop, lingered_ns))
+            for row in _asked_again(stop, relieved_t, rows_of(history, "plane_use", trial)):
+                outcome.add(_again(trial, stop, row, relieved_t))
     for arm, _ in sorted(set(history.trials) - set(written_by)):
         outcome.unjudged(arm, "without ZooKeeper's own log: who led what when it was stopped")
     return outcome
@@ -281,9 +292,9 @@ def _joined(stop: _Stop, rows: Sequence[Row]) -> Iterator[_Held]:
             yield _Held(key_of(row), before["leader"] == stop.node, row, was_without=True)
 
 
-def _lingered(stop: _Stop, rows: Sequence[Row]) -> int:
-    """How long (ns, at least) it was registered though it led nothing that another replica could
-    lead; 0: it led such a partition to the end."""
+def _relieved(stop: _Stop, rows: Sequence[Row]) -> int | None:
+    """From when on (ns, at the latest) it led nothing that another replica could lead; None: it led
+    such a partition to the end."""
     led: set[Key] = set()
     alone: set[Key] = set()
     since_t = stop.began_t
@@ -303,7 +314,33 @@ def _lingered(stop: _Stop, rows: Sequence[Row]) -> int:
         elif key_of(row) in led:
             led.discard(key_of(row))
             since_t = max(since_t, row["t"] + _error(row))
-    return 0 if led else max(0, stop.gone["t"] - _error(stop.gone) - since_t)
+    return None if led else since_t
+
+
+def _asked_again(stop: _Stop, relieved_t: int, use: Sequence[Row]) -> Iterator[Row]:
+    """The row that says so; none of who had led nothing: it may be long in asking at all."""
+    if relieved_t == stop.began_t:
+        return
+    for row in use:
+        begun_t = row["t"] - row["interval_ns"]
+        if row["api"] == _ASKS and relieved_t + ANSWERED_NS < begun_t < stop.gone["t"]:
+            yield row
+            return
+
+
+def _again(trial: Trial, stop: _Stop, row: Row, relieved_t: int) -> Finding:
+    later_s = (row["t"] - row["interval_ns"] - relieved_t) / 1e9
+    return Finding(
+        "asked-again",
+        f"node {stop.node} was stopped in order, and more than {later_s:.1f} s after others led "
+        f"all that it had led node {row['node']} was asked once more to let it go",
+        *trial,
+        (
+            Pick("node_event", {"node": stop.node, "event": "stop"}),
+            Pick("plane_use", {"node": row["node"], "api": _ASKS}, row["t"], row["t"], rows=1),
+            written(stop.gone),
+        ),
+    )
 
 
 def _stayed(trial: Trial, stop: _Stop, lingered_ns: int) -> Finding:
@@ -346,6 +383,7 @@ PROMISE: Final = Promise(
         "goes.",
         "joined-while-stopping": "A broker that is being stopped does not come back into sync.",
         "stayed-on": "A stopped broker that leads nothing any more goes soon.",
+        "asked-again": "A stopped broker that leads nothing any more is told so at once.",
     },
     evidence={
         REGISTERED: "all that there were: no stop in between is missed",
@@ -355,7 +393,8 @@ PROMISE: Final = Promise(
     },
     blind=(
         "a stop beside another fault, or beside an election of a controller",
-        "how long a stop takes, up to 12 s",
+        "how long a stop takes, up to 12 s, but for who asks twice and had led something",
+        "of systems whose brokers do not count what they serve: who asks twice",
         "without ZooKeeper: all of it",
     ),
     timed=frozenset({"left-leading", "left-in-sync", "stayed-on"}),

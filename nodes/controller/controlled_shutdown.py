@@ -80,6 +80,8 @@ class ControlledShutdowns:
                 and not context.is_topic_queued_up_for_deletion(tp.topic)
             ):
                 (led if context.leader_of(tp) == broker_id else followed).append(tp)
+        remains = context.partition_leaders_on_broker
+        counted = None if self._rules.counts_what_remains() else remains(broker_id)
         if not self._rules.hands_over():
             led = []
         parts.partitions.handle_state_changes(led, PartitionState.ONLINE, CONTROLLED_SHUTDOWN)
@@ -90,5 +92,6 @@ class ControlledShutdowns:
         parts.replicas.handle_state_changes(
             [PartitionAndReplica(tp, broker_id) for tp in followed], ReplicaState.OFFLINE
         )
-        remaining = context.partition_leaders_on_broker(broker_id)
-        return remaining if self._rules.hands_over() else []
+        if not self._rules.hands_over():
+            return []
+        return remains(broker_id) if counted is None else counted

@@ -36,6 +36,12 @@ def lets_go_of_the_old() -> bool:
     return True
 
 
+def counts_what_remains() -> bool:
+    """Who asks to go is told what it leads once others have been elected
+    (KafkaController.doControlledShutdown)."""
+    return True
+
+
 def looks_for_what_it_missed() -> bool:
     """With a new session a broker reads what changed while it had none, and watches it again."""
     return True
@@ -596,6 +602,7 @@ class Rules:
     halts_without_disks: Callable[[], bool] = halts_without_disks
     lets_go_of_the_old: Callable[[], bool] = lets_go_of_the_old
     looks_for_what_it_missed: Callable[[], bool] = looks_for_what_it_missed
+    counts_what_remains: Callable[[], bool] = counts_what_remains
     mutes_who_waits: Callable[[], bool] = planes.mutes_who_waits
     measures_own_plane: Callable[[], bool] = planes.measures_own_plane
 

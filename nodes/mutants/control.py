@@ -421,6 +421,15 @@ CONTROL: Final = (
         breaks={"gives_up_requests": no},
     ),
     Mutant(
+        name="name-what-others-lead",
+        says="a broker that is stopped is told that what others lead by now remains to be moved",
+        stands_for="KAFKA-340: a controlled shutdown is over when no leader remains to be moved",
+        scenario="broker-restart",
+        found_by="handing-over",
+        rule="asked-again",
+        breaks={"counts_what_remains": no},
+    ),
+    Mutant(
         name="miss-what-changed-meanwhile",
         says="a broker whose session ended hears of no change of settings any more",
         stands_for="KIP-21: settings are changed while brokers run, and each of them goes by that",

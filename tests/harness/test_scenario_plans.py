@@ -14,6 +14,7 @@ import pytest
 
 from checkers.promises import departures
 from checkers.promises.departures.lagging import SLACK_NS
+from checkers.promises.departures.left_waiting import WAIT_NS as LEFT_WAIT_NS
 from checkers.promises.log_starts import TRIES
 from checkers.promises.log_starts.without_the_gone import TOLD_NS
 from checkers.promises.polls.given_late import WAIT_NS
@@ -44,7 +45,7 @@ def test_a_seed_draws_one_plan(name: str, profile: str) -> None:
     assert plans[0] != plans[2]
     assert plans[0].entries
     # A round that a profile is too short for is played whole all the same; a rest comes on top.
-    assert plans[0].duration_ms <= max(PROFILES[profile].chaos_s * 1000, 26_000) + REST_MS
+    assert plans[0].duration_ms <= max(PROFILES[profile].chaos_s * 1000, 27_000) + REST_MS
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -682,10 +683,11 @@ def test_partitions_wander_while_a_broker_on_their_way_is_flooded(profile: str) 
     scenario = SCENARIOS["reassignment"]
     for plan in plans("reassignment", profile):
         flood = next(e for e in plan.entries if e.fault == "flood-heavy-produce")
-        *moves, replaced = (e for e in plan.entries if e.fault == "reassign")
+        *moves, replaced, left = (e for e in plan.entries if e.fault == "reassign")
         assert len(moves) >= 2
         assert replaced.params["partitions"] == "shortened-0"
-        assert plan.entries[-1].after == replaced.id
+        assert left.params["partitions"] == "left-0"
+        assert plan.entries[-1].after == left.id
         # Whoever moves all, or elects a controller amid a move, comes after those before.
         (succeeded,) = (e for e in plan.entries if e.fault == "reassign-succeeded")
         later = [*(move for move in moves if move.id == "wander-on"), succeeded]
@@ -709,6 +711,24 @@ def test_a_leader_stays_while_its_follower_is_replaced_and_records_are_deleted()
     assert left not in moved
     (deleter,) = (r for r in scenario.workloads(STAGE) if r.role == "record-deleter")
     assert deleter.params["topics"] == {topic.name: 1}
+
+
+def test_each_leader_in_turn_loses_its_replica_while_acks_all_waits_there() -> None:
+    scenario = SCENARIOS["reassignment"]
+    (topic,) = (t for t in scenario.topics(STAGE) if t.name == "left")
+    replicas = topic.assignment[0]
+    (role,) = (r for r in scenario.workloads(STAGE) if r.role == "direct-producer")
+    assert (role.params["topic"], role.params["acks"]) == ("left", -1)
+    assert role.params["ack_timeout_ms"] > LEFT_WAIT_NS / 1e6
+    for plan in plans("reassignment"):
+        (entry,) = (e for e in plan.entries if e.id == "left")
+        left = set()
+        for _ in range(int(entry.params["times"])):
+            left.add(replicas[0])
+            moved = shifted(replicas, STAGE.nodes)
+            assert replicas[0] not in moved
+            replicas = moved
+        assert left == set(STAGE.nodes)
 
 
 def test_a_deletion_is_tried_again_and_again_while_somebody_hangs() -> None:

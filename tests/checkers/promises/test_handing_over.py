@@ -272,6 +272,44 @@ def test_who_was_relieved_goes(spark: Any) -> None:
     assert told == {name: n for name, (_, n) in STAYED.items()}
 
 
+def asked(
+    *times: float, gone: float = 15.5, led: bool = True, fault: float | None = None, **more: Any
+) -> Cluster:
+    """As `stayed`; its controller is asked to let it go in the seconds that end at these times."""
+    cluster = stayed(gone, *([("fault", fault)] if fault else []), **more)
+    if not led:
+        cluster.rows["zk_write"] = [
+            row for row in cluster.rows["zk_write"] if row["what"] != "state"
+        ]
+        cluster.lead(0.3 * S, 2)
+    for t in times:
+        use = {"plane": "data", "listener": "L", "api": "CONTROLLED_SHUTDOWN", "requests": 1}
+        cluster.add("plane_use", t * S, node=3, interval_ns=1_000_000_000, **use)
+    other = {"plane": "data", "listener": "L", "api": "ALTER_PARTITION", "requests": 1}
+    cluster.add("plane_use", 14 * S, node=3, interval_ns=1_000_000_000, **other)
+    return cluster
+
+
+ASKED = {
+    "told that it has it still": (asked(10.6, 15.6), 1),
+    "and once more": (asked(10.6, 15.6, 20.6, gone=21), 1),
+    "told that it has nothing": (asked(10.6), 0),
+    "counted a second later": (asked(11.6), 0),
+    "it had it still": (asked(10.6, 15.6, handed=15.2), 0),
+    "another's, afterwards": (asked(10.6, 18), 0),
+    "it had led nothing, and began late": (asked(15.2, led=False), 0),
+    "another fault meanwhile": (asked(10.6, 15.6, fault=13), 0),
+}
+
+
+def test_who_leads_nothing_any_more_is_told_so(spark: Any) -> None:
+    found = judged_together(spark, check, {name: story for name, (story, _) in ASKED.items()})
+    told = {name: rules.get("asked-again", 0) for name, (rules, _) in found.items()}
+    assert told == {name: n for name, (_, n) in ASKED.items()}
+    (finding,) = check(ASKED["told that it has it still"][0].history(spark)).findings
+    assert "more than 4.5 s after" in finding.says
+
+
 def joined(
     *states: tuple[float, int, tuple[int, ...]], partition: int = 0, may: bool = False
 ) -> Cluster:

@@ -90,6 +90,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("answer-out-of-turn", "mutes_who_waits"),
         ("measure-the-other-plane", "measures_own_plane"),
         ("miss-what-changed-meanwhile", "looks_for_what_it_missed"),
+        ("name-what-others-lead", "counts_what_remains"),
         ("keep-what-is-old", "lets_go_of_the_old"),
         ("halt-deletions-for-good", "goes_on_after_moves"),
         ("leave-who-never-led-alone", "tries_new_ones"),
