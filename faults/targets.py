@@ -7,7 +7,7 @@
     "controller"        the active controller
     "not-controller"    a live broker that is not it, drawn from the seed
     "other-leader"      such a broker that leads a partition, drawn from the seed
-    "registered-last"   such a broker that registered after all others that are live
+    "registered-last"   the live broker that registered after all others
     "random"            a live broker, drawn from the seed
     "all"               every live broker
 
@@ -94,15 +94,15 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
         return sorted(view.live_brokers())
     if target == "random":
         return [_draw(sorted(view.live_brokers()), rng, target)]
-    if target in ("controller", "not-controller", "other-leader", "registered-last"):
+    if target == "registered-last":
+        epochs = {node: view.broker_epoch(node) or 0 for node in sorted(view.live_brokers())}
+        last = max(epochs.values(), default=0)
+        return [_draw([node for node in epochs if epochs[node] == last], rng, target)]
+    if target in ("controller", "not-controller", "other-leader"):
         controller = view.controller()
         others = [n for n in sorted(view.live_brokers()) if n != controller]
         if target == "not-controller":
             return [_draw(others, rng, target)]
-        if target == "registered-last":
-            epochs = {node: view.broker_epoch(node) or 0 for node in others}
-            last = [node for node in others if epochs[node] == max(epochs.values())]
-            return [_draw(last, rng, target)]
         if target == "other-leader":
             leaders = {state.leader for state in view.partitions()}
             return [_draw([n for n in others if n in leaders], rng, target)]
