@@ -9,9 +9,11 @@ a living session and a decision to be written). Meanwhile a successor is elected
 that the old one still does may count. Producers with acks=all, a consumer and metadata readers see
 what clients see.
 
-Then a topic is deleted, and ``/controller`` removed several times, so that somebody is in office
-again who was before: it goes by what ZooKeeper has now, not by what it knew. The last of them is
-asked to give a topic more partitions that was there before it: it must have looked at all of them.
+Then who is in office is cut off with orders of an operator in its queue: they are to be told that
+it rules no more. A topic is deleted, and ``/controller`` removed several times, so that somebody is
+in office again who was before: it goes by what ZooKeeper has now, not by what it knew. The last of
+them is asked to give a topic more partitions that was there before it: it must have looked at all
+of them.
 
 Then an operator removes ``/controller`` once more, and nothing else happens: who was elected by its
 being removed must have looked at it since, or it never hears that it is succeeded.
@@ -62,7 +64,7 @@ STOPPED_MS = 500
 CALM_MS = 2500
 """By then all know who is in office, and who is back is in sync (`checkers.promises.handing_over`).
 """
-END_MS = (OFFICES + 3) * REMOVED_MS + CALM_MS + STOPPED_MS
+END_MS = (OFFICES + 4) * REMOVED_MS + CALM_MS + STOPPED_MS
 """All that comes after the last turn."""
 GROWN = "grown"
 GROWN_PARTITIONS, GROWN_BY = 2, 1
@@ -102,6 +104,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     last = entries[-1]
     over_ms = last.at_ms + last.duration_ms
     steps: list[tuple[str, str, dict[str, object]]] = [
+        ("forsaken", "forsaken-orders", {"topic": TOPIC}),
         ("deleted", "delete-topic", {"partitions": 3, "replicas": 3}),
         *((f"again-{turn}", "remove-controller", {}) for turn in range(OFFICES)),
         (GROWN, "grow-topic", {"topic": GROWN, "partitions": GROWN_BY}),

@@ -27,11 +27,12 @@ def test_every_way_and_one_at_a_time(profile: Profile, seed: int) -> None:
         ("depose-controller", "cut"),
         ("oust-controller", None),
         ("remove-controller", None),
+        ("forsaken-orders", None),
         ("delete-topic", None),
         ("grow-topic", None),
         ("stop", None),
     }
-    *turns, deleted, again, _, last_again, grown, removed, stopped = plan.entries
+    *turns, _forsaken, deleted, again, _, last_again, grown, removed, stopped = plan.entries
     over_ms = turns[-1].at_ms + turns[-1].duration_ms
     assert len(turns) == 3 or over_ms <= profile.chaos_s * 1000 + REST_MS
     # Who was in office before the topic went may be so again, and whoever is then grows one.
@@ -65,11 +66,12 @@ def test_it_is_played_with_zookeeper_and_without() -> None:
 def test_where_there_is_no_zookeeper_nobody_can_remove_its_znode(sut: str) -> None:
     plan = SCENARIO.plan(random.Random(1), PROFILES["smoke"])
     offered = get(sut).capabilities | {
-        *(Capability.LINKS, Capability.PAUSE, Capability.CONTROLLED_STOP)
+        *(Capability.LINKS, Capability.PAUSE, Capability.CONTROLLED_STOP),
+        Capability.ELECT_LEADERS,
     }
     kept, skipped = plan.for_capabilities(offered)
-    assert len(kept.entries) + len(skipped) == 10
+    assert len(kept.entries) + len(skipped) == 11
     reasons = [(entry.fault, reason) for entry, reason in skipped]
-    removals = ("oust-controller", *["remove-controller"] * 4)
+    removals = ("oust-controller", "forsaken-orders", *["remove-controller"] * 4)
     wanted = [(name, "needs zookeeper") for name in removals] if sut == "kafka-kraft" else []
     assert reasons == wanted
