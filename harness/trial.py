@@ -199,11 +199,11 @@ class TrialRunner:
             if Capability.LOG_FILES in cluster.capabilities:
                 record_folders(cluster, sorted(self.result.topics))
             record_descriptions(cluster, sorted(self.result.topics))
+            record_at_rest(cluster)  # what comes next asks the controller for topics
             record_versions(cluster, sorted(self.result.topics))
             record_operations(cluster, sorted(self.result.topics))
             if not isinstance(cluster, ExternalCluster):  # nobody else's controller makes topics
                 record_placements(cluster)
-            record_at_rest(cluster)
 
     def _under_load(
         self,

@@ -166,14 +166,15 @@ def _asks_again(row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether it is what a fault had asked for, which was not done: tried once more, also when that
     fault is over."""
     since = row["invoke_t"] - before["t"]
-    return row["api"] == before["api"] and before["type"] != "ok" and 0 <= since <= _AGAIN_NS
+    tries = row["api"] == before["api"] and before["type"] != "ok"
+    return bool(tries and 0 <= since <= _AGAIN_NS)
 
 
 def unplanned(history: History) -> Iterator[tuple[Trial, str]]:
     """By trial, in words: what was asked for by no fault that the history tells of."""
     for key, (from_t, to_t) in sorted(chaos(history).items()):
         planned: list[Mapping[str, Any]] = []
-        stray = []
+        stray: list[Mapping[str, Any]] = []
         asked = rows_of(history, "admin_request", key)
         for row in sorted(asked, key=lambda row: int(row["invoke_t"])):
             if row["wanted"] is not None or not from_t < row["invoke_t"] < to_t:

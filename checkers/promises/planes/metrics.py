@@ -10,9 +10,10 @@ follows from what the harness itself asked of the broker, on the one plane and n
   (RequestHandlerAvgIdle).
   Of its network threads only those of one listener have more to do; but all together they wait no
   more than those of a control plane that is hardly asked (NetworkProcessorAvgIdle);
-- the control plane's one handler and one network thread were busy for no longer than those waited
-  who asked it (probes, the controller): each waits for all that is done for its request; and no
-  more than those can wait in its queue;
+- the control plane's one handler waited for no longer than there was between the readings; it and
+  the one network thread were busy for no longer than those waited who asked it (probes, the
+  controller): each waits for all that is done for its request; and no more than those can wait in
+  its queue;
 - every request that was answered between the two readings was counted (RequestsPerSec), and none
   that nobody sent; a request of the flood waited in the queue, for no longer than for its answer,
   and half of the controller's for no longer than any of them for its own (RequestQueueTimeMs);
@@ -250,8 +251,9 @@ def _data(flood: Flood, told: list[Told]) -> Said:
             f"{max(sizes):.0f} at most, while {held} connections were kept waiting for {places} "
             "places",
         )
-    name, idle = _handlers("", first, last)
-    if idle is not None and idle > SLACK:
+    name, waited_ns = _handlers("", first, last)
+    if waited_ns is not None and waited_ns / (last.from_t - first.t) > SLACK:
+        idle = waited_ns / (last.from_t - first.t)
         yield name, f"{idle:.0%} idle, while the queue was kept full"
     yield from _expired("", last)
 
@@ -260,6 +262,10 @@ def _control(told: list[Told], asked: list[Asked]) -> Said:
     first, last = told[0], told[-1]
     span = last.from_t - first.t
     asked = [one for one in asked if not one.on_data_plane]
+    name, waited_ns = _handlers("ControlPlane", first, last)
+    most_ns = last.t - first.from_t
+    if waited_ns is not None and waited_ns > (1 + _ALIKE) * most_ns:
+        yield name, f"{waited_ns / 1e9:.1f} s more, of no more than {most_ns / 1e9:.1f} s"
     size = last.of("name=ControlPlaneRequestQueueSize")
     waited = sum(one.from_t <= last.t and (one.t or last.t) >= last.from_t for one in asked)
     if size is not None and size > waited:
@@ -270,9 +276,8 @@ def _control(told: list[Told], asked: list[Asked]) -> Said:
     ):
         busy = _covered(asked, first.t, last.from_t) / span
         waits = f"while nobody waited for it for {1 - busy:.0%} of the time"
-        name, idle = _handlers("ControlPlane", first, last)
-        if idle is not None and idle < SLACK * (1 - busy):
-            yield name, f"{idle:.0%} idle, {waits}"
+        if waited_ns is not None and waited_ns / span < SLACK * (1 - busy):
+            yield name, f"{waited_ns / span:.0%} idle, {waits}"
         name = "name=ControlPlaneNetworkProcessorAvgIdlePercent"
         share = last.of(name)
         others = last.of("name=NetworkProcessorAvgIdlePercent")
@@ -283,12 +288,13 @@ def _control(told: list[Told], asked: list[Asked]) -> Said:
 
 
 def _handlers(plane: str, first: Told, last: Told) -> tuple[str, float | None]:
-    """The metric, and the share of time that the plane's handlers waited between two readings."""
+    """The metric, and for how long the plane's handlers waited between two readings (ns, the mean);
+    None: it does not say."""
     name = f"name={plane}RequestHandlerAvgIdlePercent"
     before, after = first.of(name, "Count"), last.of(name, "Count")
     if before is None or after is None:
         return name, None
-    return name, (after - before) / (last.from_t - first.t)
+    return name, after - before
 
 
 def _expired(plane: str, last: Told) -> Said:

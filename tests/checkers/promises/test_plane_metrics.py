@@ -199,6 +199,7 @@ def resting(
 def test_a_plane_that_nobody_asks_is_idle(spark: Any) -> None:
     wrong = {
         "waits that have ended": resting(idle_s=0),
+        "more than all the time": resting(idle_s=22.5),
         "its network thread": resting(network=0.1),
         "nobody waits in it": resting(queue=3),
     }
