@@ -37,6 +37,7 @@ from harness.cluster.log_folders import record_folders
 from harness.cluster.operations import record_operations
 from harness.cluster.placements import record_placements
 from harness.cluster.record import Record
+from harness.cluster.refusals import record_refusals
 from harness.cluster.rest import Rest, in_words
 from harness.cluster.shown import shown_to_clients
 from harness.cluster.versions import record_versions
@@ -198,6 +199,7 @@ class TrialRunner:
                 record_folders(cluster, sorted(self.result.topics))
             record_descriptions(cluster, sorted(self.result.topics))
             record_versions(cluster, sorted(self.result.topics))
+            record_refusals(cluster, sorted(self.result.topics))
             record_operations(cluster, sorted(self.result.topics))
             if not isinstance(cluster, ExternalCluster):  # nobody else's controller makes topics
                 record_placements(cluster)
