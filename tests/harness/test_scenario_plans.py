@@ -246,7 +246,9 @@ def test_the_first_to_go_is_stopped_while_nothing_else_is_wrong() -> None:
 
 def test_the_controller_dies_before_it_can_hear_of_a_death() -> None:
     scenario = SCENARIOS["controller-death"]
-    (topic,) = scenario.topics(STAGE)
+    topic, aside = scenario.topics(STAGE)
+    # Whoever lives leads some of what is written to beside what is refused.
+    assert {r[0] for r in aside.assignment.values()} == set(STAGE.nodes)
     assert {r[0] for r in topic.assignment.values()} == set(STAGE.nodes)  # one leads, and lives
     assert topic.assignment[0][0] == STAGE.victim != STAGE.controller
     assert all(len(r) == 3 for r in topic.assignment.values())
