@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from faults.base import BaseFault, wait_for
+from faults.base import BaseFault
 from faults.params import Params
 from faults.protocol import Capability, Context, Entry, Link
+from faults.succession import await_another
 from faults.targets import aim
 
 _HOWS: Final = ("pause", "cut")
@@ -50,19 +51,6 @@ class DeposeController(BaseFault):
             self.detail["link"] = str(link)
             self.cut(ctx, old, link)
 
-        def succeeded() -> bool:
-            epoch, now = ctx.view.controller_epoch(), ctx.view.controller()
-            return now not in (None, old) and epoch > old_epoch
-
-        wait_for(
-            ctx,
-            succeeded,
-            timeout_ms=self.takeover_ms,
-            what=f"another controller than broker {old} with an epoch above {old_epoch}",
-        )
-        self.detail |= {
-            "successor": ctx.view.controller(),
-            "successor_epoch": ctx.view.controller_epoch(),
-            "takeover_ns": ctx.now_ns() - started,
-        }
+        self.detail |= await_another(ctx, old, old_epoch, timeout_ms=self.takeover_ms)
+        self.detail["takeover_ns"] = ctx.now_ns() - started
         self.took_hold = True

@@ -10,7 +10,8 @@ class Meanwhile:
     """Something that blocks, on a thread of its own."""
 
     def __init__(self, run: Callable[[], None]) -> None:
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
+        """What it raised, once it is over."""
         self._run = run
         self._thread = threading.Thread(target=self._guarded, name="meanwhile", daemon=True)
         self._thread.start()
@@ -19,7 +20,7 @@ class Meanwhile:
         try:
             self._run()
         except BaseException as error:
-            self._error = error
+            self.error = error
 
     @property
     def is_over(self) -> bool:
@@ -27,5 +28,5 @@ class Meanwhile:
 
     def result(self) -> None:
         """Raises what it raised."""
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error

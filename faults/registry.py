@@ -28,6 +28,7 @@ from faults.flood.metadata import MetadataFlood
 from faults.flood.produce import HeavyProduceFlood, ProduceFlood
 from faults.forged_requests import ForgedRequests
 from faults.forgotten_expansion import ForgottenExpansion
+from faults.forsaken_orders import ForsakenOrders
 from faults.frames import FramesFault
 from faults.growth import GrowTopic, UnseenGrowth
 from faults.hung_broker import HungBroker
@@ -121,6 +122,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         ReassignSucceeded,
         ReassignCalledOff,
         ContraryOrders,
+        ForsakenOrders,
         Reorder,
         ZombieController,
         DeposeController,

@@ -10,9 +10,12 @@ from __future__ import annotations
 from faults.base import wait_for
 from faults.protocol import Context
 
+Office = dict[str, int | None]
+"""``successor`` and ``successor_epoch``: who is in office, and by which controller epoch."""
 
-def succeed(ctx: Context, *, timeout_ms: int) -> dict[str, int | None]:
-    """Returns when a newer controller is in office; who, and by which controller epoch."""
+
+def succeed(ctx: Context, *, timeout_ms: int) -> Office:
+    """Returns when a newer controller is in office."""
     before = ctx.view.controller_epoch()
     ctx.admin.remove_controller()
     wait_for(
@@ -21,7 +24,23 @@ def succeed(ctx: Context, *, timeout_ms: int) -> dict[str, int | None]:
         timeout_ms=timeout_ms,
         what=f"a controller with an epoch above {before}",
     )
-    return {
-        "successor": ctx.view.controller(),
-        "successor_epoch": ctx.view.controller_epoch(),
-    }
+    return _office(ctx)
+
+
+def await_another(ctx: Context, old: int, old_epoch: int, *, timeout_ms: int) -> Office:
+    """Returns when another than that controller is in office, in a newer epoch."""
+
+    def succeeded() -> bool:
+        return ctx.view.controller() not in (None, old) and ctx.view.controller_epoch() > old_epoch
+
+    wait_for(
+        ctx,
+        succeeded,
+        timeout_ms=timeout_ms,
+        what=f"another controller than broker {old} with an epoch above {old_epoch}",
+    )
+    return _office(ctx)
+
+
+def _office(ctx: Context) -> Office:
+    return {"successor": ctx.view.controller(), "successor_epoch": ctx.view.controller_epoch()}

@@ -6,6 +6,7 @@
     "successor:t-0"     the replica that comes after its leader in the order of the assignment
     "controller"        the active controller
     "not-controller"    a live broker that is not it, drawn from the seed
+    "not-controller:1"  such a broker, the same while nobody else comes or goes: by number, from 0
     "other-leader"      such a broker that leads a partition, drawn from the seed
     "random"            a live broker, drawn from the seed
     "all"               every live broker
@@ -25,13 +26,14 @@ from faults.params import Params
 from faults.protocol import Context, FaultFailed, PartitionState, View
 
 _FORM = re.compile(
-    r"(-?\d+|all|random|controller|not-controller|other-leader|(leader|follower|successor):(.+)-(\d+))\Z"
+    r"(-?\d+|all|random|controller|not-controller(?::(\d+))?|other-leader"
+    r"|(leader|follower|successor):(.+)-(\d+))\Z"
 )
 PATIENCE_S = 5.0
 _POLL_S = 0.02
 ALLOWED = (
-    "a broker's number, all, random, controller, not-controller, other-leader, leader:T-P, "
-    "follower:T-P, successor:T-P"
+    "a broker's number, all, random, controller, not-controller, not-controller:N, other-leader, "
+    "leader:T-P, follower:T-P, successor:T-P"
 )
 
 
@@ -92,9 +94,12 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
         return sorted(view.live_brokers())
     if target == "random":
         return [_draw(sorted(view.live_brokers()), rng, target)]
-    if target in ("controller", "not-controller", "other-leader"):
+    named = form.group(2)
+    if target in ("controller", "not-controller", "other-leader") or named is not None:
         controller = view.controller()
         others = [n for n in sorted(view.live_brokers()) if n != controller]
+        if named is not None:
+            return [_at(others, int(named), target)]
         if target == "not-controller":
             return [_draw(others, rng, target)]
         if target == "other-leader":
@@ -103,7 +108,7 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
         if controller is None:
             raise NotNow("target 'controller': there is none at the moment")
         return [controller]
-    role, topic, partition = form.group(2), form.group(3), form.group(4)
+    role, topic, partition = form.group(3), form.group(4), form.group(5)
     if role is None:
         return [int(target)]
     state = partition_state(view, topic, int(partition))
@@ -118,9 +123,13 @@ def _resolve(target: str, view: View, rng: random.Random) -> list[int]:
 
 
 def _draw(nodes: Sequence[int], rng: random.Random, target: str) -> int:
-    if not nodes:
+    return _at(nodes, rng.randrange(len(nodes)) if nodes else 0, target)
+
+
+def _at(nodes: Sequence[int], number: int, target: str) -> int:
+    if number >= len(nodes):
         raise NotNow(f"target {target!r}: no broker fits at the moment")
-    return rng.choice(nodes)
+    return nodes[number]
 
 
 def partition_state(view: View, topic: str, partition: int) -> PartitionState:

@@ -9,9 +9,11 @@ a living session and a decision to be written). Meanwhile a successor is elected
 that the old one still does may count. Producers with acks=all, a consumer and metadata readers see
 what clients see.
 
-Then a topic is deleted, and ``/controller`` removed several times, so that somebody is in office
-again who was before: it goes by what ZooKeeper has now, not by what it knew. The last of them is
-asked to give a topic more partitions that was there before it: it must have looked at all of them.
+Then who is in office is cut off with orders of an operator in its queue: they are to be told that
+it rules no more. A topic is deleted, and ``/controller`` removed several times, so that somebody is
+in office again who was before: it goes by what ZooKeeper has now, not by what it knew. The last of
+them is asked to give a topic more partitions that was there before it: it must have looked at all
+of them.
 
 In the end an operator removes ``/controller`` once more, and nothing else happens: who was elected
 by its being removed must have looked at it since, or it never hears that it is succeeded.
@@ -55,7 +57,7 @@ REMOVED_MS = 1500
 OFFICES = 3
 """So many more are in office after the topic is gone: of three brokers one is very likely to have
 been it before."""
-END_MS = (OFFICES + 3) * REMOVED_MS
+END_MS = (OFFICES + 4) * REMOVED_MS
 """All that comes after the last turn."""
 GROWN = "grown"
 GROWN_PARTITIONS, GROWN_BY = 2, 1
@@ -95,6 +97,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     last = entries[-1]
     over_ms = last.at_ms + last.duration_ms
     steps: list[tuple[str, str, dict[str, object]]] = [
+        ("forsaken", "forsaken-orders", {"topic": TOPIC}),
         ("deleted", "delete-topic", {"partitions": 3, "replicas": 3}),
         *((f"again-{turn}", "remove-controller", {}) for turn in range(OFFICES)),
         (GROWN, "grow-topic", {"topic": GROWN, "partitions": GROWN_BY}),

@@ -42,6 +42,15 @@ def test_cut_from_its_quorum(ctx: Any, entry: Any, monkeypatch: pytest.MonkeyPat
     assert not cluster.cut
 
 
+def test_who_is_elected_again_has_no_successor(ctx: Any, entry: Any) -> None:
+    def again() -> None:
+        ctx.cluster.the_controller_epoch += 1
+
+    ctx.cluster._settle = again
+    with pytest.raises(FaultFailed, match="another controller than broker 1"):
+        build(entry("depose-controller", how="cut", takeover_ms=20)).inject(ctx)
+
+
 @pytest.mark.parametrize("how", ["pause", "cut"])
 def test_without_a_successor_it_fails_and_heals(ctx: Any, entry: Any, how: str) -> None:
     ctx.cluster._settle = lambda: None

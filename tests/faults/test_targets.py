@@ -31,6 +31,16 @@ def test_targets_mean_the_committed_state(cluster: Any) -> None:
         resolve(["controller"], cluster, rng)
 
 
+def test_one_who_is_not_the_controller_is_named_by_its_place_among_these(cluster: Any) -> None:
+    rng = random.Random(0)
+    for controller, meant in ((1, (2, 3)), (2, (1, 3)), (3, (1, 2))):
+        cluster.the_controller = controller
+        found = [resolve([f"not-controller:{place}"], cluster, rng)[0] for place in (0, 1)]
+        assert tuple(found) == meant
+    with pytest.raises(FaultFailed, match="no broker fits"):
+        resolve(["not-controller:2"], cluster, rng)
+
+
 def test_another_leader_than_the_controller(cluster: Any) -> None:
     rng = random.Random(0)
     partitions = cluster.partitions()

@@ -54,8 +54,9 @@ def test_what_a_plan_names_is_a_topic_of_the_scenario(name: str) -> None:
     plan = scenario.plan(random.Random(1), PROFILES["ci"])
     for entry in plan.entries:
         target = str(entry.params.get("target", ""))
-        if ":" in target:
-            assert target.split(":", 1)[1].rsplit("-", 1)[0] in known, entry
+        _role, _, partition = target.partition(":")
+        if "-" in partition:
+            assert partition.rsplit("-", 1)[0] in known, entry
 
 
 RESTED = {
@@ -544,8 +545,20 @@ def test_leaders_move_while_a_broker_hears_no_controller() -> None:
 
 def test_nobody_dies_after_the_stop_whom_the_controller_is_to_give_back() -> None:
     for plan in plans("preferred-leaders"):
-        assert [e.fault for e in plan.entries[:2]] == ["kill", "stop"]
+        assert [e.fault for e in plan.entries[:3]] == ["kill", "pause", "stop"]
         assert plan.entries[-1].fault == "stop"
+
+
+def test_who_registers_anew_lets_another_in_before_and_after() -> None:
+    """What it says of itself to the controller must not be what it was before."""
+    seen = set()
+    for plan in plans("preferred-leaders"):
+        assert [e.after for e in plan.entries] == ["", *(e.id for e in plan.entries[:-1])]
+        kill, pause, stop = (str(e.params["target"]) for e in plan.entries[:3])
+        assert kill == stop != pause
+        assert {kill, pause} == {"not-controller:0", "not-controller:1"}
+        seen.add(pause)
+    assert len(seen) == 2
 
 
 def test_somebody_waits_for_records_most_of_the_time() -> None:

@@ -38,6 +38,7 @@ no fault names; the fourth where there was no fault at all:
 - ``answered-too-soon``: it answers before it knows itself of what it did (`too_soon`);
 - ``older-order-stands``: of several orders about one partition the last does not stand
   (`last_order`);
+- ``order-forgotten``: who lost its session never answers an order that waited then (`forsaken`);
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``, ``election-denied``: what is answered is what
@@ -68,6 +69,7 @@ from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.administration.answered import KEPT, answered
+from checkers.promises.administration.forsaken import FORSAKEN, forsaken
 from checkers.promises.administration.impossible import REFUSED, impossible, mixes
 from checkers.promises.administration.in_turn import MADE_IN_TURN, in_turn
 from checkers.promises.administration.last_order import CONTRARY, last_order
@@ -218,6 +220,7 @@ def check(history: History) -> Outcome:
             *(*_denials(trial, outcome), *misnamed(key, trial.sound)),
             *(*_forgotten(trial), *_in_turn(trial, outcome), *_withheld(trial, outcome)),
             *last_order(history, key, rows, trial.in_office, partial(outcome.saw, *key, CONTRARY)),
+            *forsaken(history, key, trial.are_there, partial(outcome.saw, *key, FORSAKEN)),
         ):
             outcome.add(finding)
     for finding in too_soon(history, outcome, promised):
@@ -474,6 +477,7 @@ PROMISE: Final = Promise(
     rules={
         "made-out-of-turn": "Partitions and topics are made in the order they were written in.",
         "older-order-stands": "Of orders that contradict each other the last one stands.",
+        "order-forgotten": "Who waits for a controller that loses its office is told of that.",
         "request-refused": "A sound request of an operator is not refused.",
         "request-unanswered": "A controller answers whom it is asked by.",
         "impossible-done": "What cannot be done is refused.",
@@ -498,6 +502,7 @@ PROMISE: Final = Promise(
         KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
         AWAITED: "by ZooKeeper's log, of controllers that nothing disturbed",
         SHOWN: "asked of it afterwards, by ZooKeeper's log of what that was",
+        FORSAKEN: "given while it was cut from ZooKeeper, and answered by it afterwards or never",
         CONTRARY: "given one after the other, while the controller waited for ZooKeeper",
         MADE_IN_TURN: "by the order of ZooKeeper's own log",
         MADE: "by ZooKeeper's log, or that were given more of them",
@@ -514,8 +519,9 @@ PROMISE: Final = Promise(
         {
             *("request-unanswered", "answer-withheld", "never-refused"),
             *("never-elected", "never-told", "never-made"),
-            "older-order-stands",
+            *("older-order-stands", "order-forgotten"),
         }
     ),
+    patient=frozenset({"order-forgotten"}),
     check=check,
 )

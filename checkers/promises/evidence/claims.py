@@ -38,6 +38,8 @@ _MAKES: Final = "CREATE_TOPICS"
 _NONE: Final = -1
 _OF_TOPICS: Final = (_MAKES, "DELETE_TOPICS")
 WIPE: Final = "wipe-disk"
+_AGAIN_NS: Final = 2_000_000_000
+"""By then an operator has tried once more what was refused, or not answered."""
 Trial = tuple[str, int]
 
 
@@ -160,17 +162,25 @@ def _asks(fault: Fault, row: Mapping[str, Any]) -> bool:
     return asks and fault.from_t <= row["invoke_t"] <= fault.to_t
 
 
+def _asks_again(row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether it is what a fault had asked for, which was not done: tried once more, also when that
+    fault is over."""
+    since = row["invoke_t"] - before["t"]
+    return row["api"] == before["api"] and before["type"] != "ok" and 0 <= since <= _AGAIN_NS
+
+
 def unplanned(history: History) -> Iterator[tuple[Trial, str]]:
     """By trial, in words: what was asked for by no fault that the history tells of."""
     for key, (from_t, to_t) in sorted(chaos(history).items()):
+        planned: list[Mapping[str, Any]] = []
+        stray = []
         asked = rows_of(history, "admin_request", key)
-        stray = [
-            row
-            for row in asked
-            if row["wanted"] is None
-            and from_t < row["invoke_t"] < to_t
-            and not any(_asks(fault, row) for fault in faults_of(history, key))
-        ]
+        for row in sorted(asked, key=lambda row: int(row["invoke_t"])):
+            if row["wanted"] is not None or not from_t < row["invoke_t"] < to_t:
+                continue
+            of_fault = any(_asks(fault, row) for fault in faults_of(history, key))
+            is_known = of_fault or any(_asks_again(row, before) for before in planned)
+            (planned if is_known else stray).append(row)
         if stray:
             says = f"{len(stray)} requests of an operator while faults were played are of no fault"
             yield key, f"{says}, the first {stray[0]['api']} {stray[0]['about']}".rstrip()

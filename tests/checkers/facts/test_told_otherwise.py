@@ -528,7 +528,30 @@ def flooded(story: Story) -> Story:
     return story
 
 
+def again(first: Story, invoke_t: float, **more: Any) -> Story:
+    about = {"node": 1, "api": "ELECT_LEADERS", "about": "t-0", "error": 0, **more}
+    first.add("admin_request", invoke_t + 20, invoke_t=invoke_t, **about)
+    return first
+
+
+def in_vain(invoke_t: float = 2_900) -> Story:
+    """It lasts until 3.2 s, longer than the fault."""
+    story = asked(invoke_t, type="fail", error=41)
+    story.rows["admin_request"][-1]["t"] = 3_200_000_000
+    return story
+
+
 ASKED: dict[str, tuple[Story, bool]] = {
+    "once more": (again(in_vain(), 3_300), False),
+    "once more, and once more": (
+        again(again(in_vain(), 3_300, type="info", error=None), 3_400),
+        False,
+    ),
+    "once more, long after": (again(in_vain(), 5_300), True),
+    "something else": (again(in_vain(), 3_300, api="DELETE_TOPICS"), True),
+    "though it was done": (again(asked(2_900), 3_300), True),
+    "beside the first one": (again(in_vain(), 3_100), True),
+    "what nobody had asked for, once more": (again(asked(5_000, type="fail"), 5_100), True),
     "a flood's topic": (flooded(asked(5_000, "CREATE_TOPICS")), False),
     "what no flood asks for": (flooded(asked(5_000)), True),
     "by a fault": (asked(2_500), False),
@@ -542,7 +565,9 @@ ASKED: dict[str, tuple[Story, bool]] = {
 def test_what_no_fault_asked_for(spark: Any) -> None:
     found = list(unplanned(_as_trials(spark, [story for story, _ in ASKED.values()])))
     assert [list(ASKED)[key[1]] for key, _ in found] == [n for n, (_, odd) in ASKED.items() if odd]
-    assert found[0][1].endswith("are of no fault, the first ELECT_LEADERS t-0")
+    says = {list(ASKED)[key[1]]: why for key, why in found}
+    assert says["by nobody"].endswith("are of no fault, the first ELECT_LEADERS t-0")
+    assert says["what nobody had asked for, once more"].startswith("2 requests")
 
 
 def made(t: float, *about: str, topic: str = "u") -> Story:

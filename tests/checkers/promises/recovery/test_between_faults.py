@@ -54,6 +54,13 @@ def taken_at_last(told: Story) -> None:
     produces(told, "ok", NEXT - 600, NEXT - 300)
 
 
+def backlog(told: Story, until: float) -> None:
+    """What was offered before is taken one by one from the end of the first fault on."""
+    for t in range(HEALED + 10, int(until), 200):
+        old = {"acks": -1, "process": "all", "type": "ok"}
+        told.add("produce", t, invoke_t=t - 9_000, value=t, offset=t, **old)
+
+
 def asked(told: Story, n: int) -> None:
     """Of so many of what it was to write between them its client asked a broker."""
     for row in [row for row in told.rows["produce"] if row["type"] == "info"][:n]:
@@ -68,6 +75,13 @@ CASES: dict[str, tuple[Callable[[], Story], Callable[[Story], Any], int, int]] =
     "a broker was asked often enough": (kept_back, lambda s: asked(s, 10), 1, 1),
     "all is taken": (lambda: story("ok"), lambda _: None, 0, 1),
     "some is taken, late": (story, taken_at_last, 0, 1),
+    "a backlog is worked off": (story, lambda s: backlog(s, NEXT - 100), 0, 1),
+    "and no more of it in the end": (story, lambda s: backlog(s, NEXT - 2_600), 1, 1),
+    "and more of it after that": (
+        story,
+        lambda s: (backlog(s, NEXT - 2_600), produces(s, "ok", NEXT + 100, NEXT + 900)),
+        *(1, 1),
+    ),
     "a follower is out of sync": (
         story,
         lambda s: s.commit(HEALED - 400, 2, 1, isr=[1, 2], partition_epoch=2),
