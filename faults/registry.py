@@ -12,6 +12,7 @@ from faults.broker_config import BrokerConfig
 from faults.churn import ControllerChurn, LeadershipChurn, TopicChurn
 from faults.contrary_orders import ContraryOrders
 from faults.cpu_limit import CpuLimit
+from faults.crossed_epochs import CrossedEpochs
 from faults.deletion import DeleteTopic, DeleteTopicAway, DeleteTopicMoving, RecreateTopic
 from faults.depose_controller import DeposeController
 from faults.disconnect import Disconnect
@@ -92,6 +93,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         LaggingFollower,
         UnevenFailover,
         LeadingAgain,
+        CrossedEpochs,
         IsrLag,
         IsrLagSucceeded,
         LastInSync,

@@ -38,6 +38,7 @@ from harness.cluster.operations import record_operations
 from harness.cluster.placements import record_placements
 from harness.cluster.plane_metrics import record_at_rest
 from harness.cluster.record import Record
+from harness.cluster.refusals import record_refusals
 from harness.cluster.rest import Rest, in_words
 from harness.cluster.shown import shown_to_clients
 from harness.cluster.versions import record_versions
@@ -201,6 +202,7 @@ class TrialRunner:
             record_descriptions(cluster, sorted(self.result.topics))
             record_at_rest(cluster)  # what comes next asks the controller for topics
             record_versions(cluster, sorted(self.result.topics))
+            record_refusals(cluster, sorted(self.result.topics))
             record_operations(cluster, sorted(self.result.topics))
             if not isinstance(cluster, ExternalCluster):  # nobody else's controller makes topics
                 record_placements(cluster)

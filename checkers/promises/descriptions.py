@@ -37,7 +37,8 @@ Violations:
 - ``versions-disagree``: a broker answers the same question otherwise in one version of a request,
   or one form of it, than in the newest one that it serves, though both can say it; or not at all
   (Kafka's message schemas: an old client is told what a new one is); or of many things asked for at
-  once otherwise than of each alone, or because another of them is not there;
+  once otherwise than of each alone, or because another of them is not there; or what it refuses it
+  refuses in one version with another error, or with none (getErrorResponse of Kafka's requests);
 - ``operation-otherwise``: what an operator asked the controller for was done otherwise, or more
   than that, or was only to be validated (``validate_only``) and was done; or it is refused, though
   sound (ConfigAdminManager, ZkAdminManager: a list grows from what holds, be that its default); or

@@ -14,12 +14,13 @@ said otherwise. What changes between two answers in the newest version has no tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from crc32c import crc32c
+from kio.schema.errors import ErrorCode
 
 from faults.protocol import Link
 from harness.cluster.ask import CLIENT_ID, NoAnswer, ask, request, served
@@ -38,7 +39,7 @@ BY_VERSION: Final = " by version"
 """Behind the name of an API, in such rows."""
 SAME: Final = "the same"
 _TIMEOUT_S: Final = 10.0
-_OFFSETS_TOPIC: Final = "__consumer_offsets"
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 NEVER_MADE: Final = "never-made-beside-others"
 """A topic or group that there is not. What is said of it is not compared."""
 _ALONE, _BESIDE = ", one by one", ", beside what there is not"
@@ -96,7 +97,8 @@ class Form:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """One question in all its forms, the one to be held against first. ``part``: what of an answer
-    is compared; ``counts``: whether an entry of a list in it is; ``ignores``: fields."""
+    is compared; ``counts``: whether an entry of a list in it is; ``ignores``: fields; ``refused``:
+    of an answer nothing counts but its errors, wherever they stand."""
 
     api: ApiKey
     about: str
@@ -104,6 +106,7 @@ class Question:
     part: Callable[[Any], Any] = lambda answer: answer
     counts: Callable[[Any], bool] = lambda _entry: True
     ignores: frozenset[str] = _IGNORED
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,20 +147,27 @@ def record_versions(cluster: Cluster, topics: Sequence[str]) -> None:
             asked = _asked(cluster, node, address, topics)
         except (NoAnswer, StateUnreadable):
             continue  # judged by those who ask as clients do
-        for question in questions(asked):
-            api = question.api.display_name + BY_VERSION
-            for key, told, known in compared(question, address):
-                cluster.record(
-                    "described",
-                    process=PROCESS,
-                    node=node,
-                    api=api,
-                    name=question.about,
-                    key=key,
-                    told=told,
-                    truth=SAME,
-                    known=known,
-                )
+        record_compared(cluster, node, address, questions(asked))
+
+
+def record_compared(
+    cluster: Cluster, node: int, address: tuple[str, int], asked: Iterable[Question]
+) -> None:
+    """A row for each form of these questions, but the one that it is held against."""
+    for question in asked:
+        api = question.api.display_name + BY_VERSION
+        for key, told, known in compared(question, address):
+            cluster.record(
+                "described",
+                process=PROCESS,
+                node=node,
+                api=api,
+                name=question.about,
+                key=key,
+                told=told,
+                truth=SAME,
+                known=known,
+            )
 
 
 def _asked(cluster: Cluster, node: int, address: tuple[str, int], topics: Sequence[str]) -> _Asked:
@@ -169,7 +179,7 @@ def _asked(cluster: Cluster, node: int, address: tuple[str, int], topics: Sequen
             partitions.setdefault(s.topic, []).append(s.partition)
             if s.leader == node:
                 led.setdefault(s.topic, []).append((s.partition, s.leader_epoch))
-    has_groups = any(s.topic == _OFFSETS_TOPIC for s in states)
+    has_groups = any(s.topic == OFFSETS_TOPIC for s in states)
     live = set(cluster.view.live_brokers())
     all_live = all(live.issuperset(s.replicas) for s in states)
     has_controller = isinstance(cluster.view, ZookeeperView)
@@ -548,6 +558,9 @@ def _answer(connection: Connection, question: Question, form: Form) -> _Answer:
     for fields in (form.fields, *form.more):
         answer = connection.request(request(question.api, form.version, **fields))
         part = question.part(answer)
+        if question.refused:
+            errors = ", ".join(sorted(set(_errors(part)))) or "no error"
+            return _Answer({"errors": ("/errors", errors)}, frozenset({"/errors"}))
         said.update(_said(part, question))
     return _Answer(said, frozenset(_schema(type(part), question.ignores)))
 
@@ -583,6 +596,18 @@ def _said(
                     yield from _said(entry, question, f"{place} {_key(entry)}", schema)
         elif value is not None:
             yield from _said(value, question, place, schema)
+
+
+def _errors(entity: Any) -> Iterator[str]:
+    kind: Any = type(entity)
+    for plan in fields_of(kind):
+        value = getattr(entity, plan.name)
+        if isinstance(value, ErrorCode):
+            if value is not ErrorCode.none:
+                yield value.name
+        elif plan.entity is not None and value is not None:
+            for entry in value if plan.many else (value,):
+                yield from _errors(entry)
 
 
 def _schema(entity_class: Any, ignores: frozenset[str], where: str = "") -> Iterator[str]:

@@ -291,10 +291,11 @@ BOUNDED: Mapping[str, str] = {"max.message.bytes": str(MOST_BYTES)}
 """Of a refused-asker's topic: whatever its brokers are set to."""
 
 
-def refused_asker(topic: str) -> Role:
+def refused_asker(topic: str, aside: Mapping[str, int] | None = None) -> Role:
     """Who asks all the while for what cannot be done; the topic is `BOUNDED` and has two partitions
-    or more."""
-    return Role(role="refused-asker", process="refused-asker", params={"topic": topic})
+    or more. ``aside``: a topic that nobody else writes to, and how many partitions it has."""
+    params = {"topic": topic, **({"aside": aside} if aside else {})}
+    return Role(role="refused-asker", process="refused-asker", params=params)
 
 
 _GATHERED: Final = {"linger_ms": 500.0, "client": {"compression.type": "lz4"}}

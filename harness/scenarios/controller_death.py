@@ -4,6 +4,9 @@ A controller hears of a death by ZooKeeper's watch. Who takes office later hears
 who is registered, and has to hold that against all leaders and in-sync sets that it finds
 (KafkaController.onControllerFailover). Of three brokers one is left: it must lead everything, alone
 in sync, and go on with min.insync.replicas=1.
+
+Meanwhile brokers are asked for what cannot be done, also together with what can: to a topic of its
+own sound records are sent without a wish for an answer, beside damaged ones of another.
 """
 
 from __future__ import annotations
@@ -24,12 +27,15 @@ from harness.scenarios.base import (
     refused_asker,
     replicated_load,
     rounds,
+    spread,
 )
 from harness.settings import Profile
 from harness.sut.protocol import Planes
 
 TOPIC = "bequeathed"
 PARTITIONS = 3
+ASIDE = "aside"
+"""Who asks for what cannot be done writes to it, and nobody else does."""
 SESSION_TIMEOUT_MS = 2000
 ROUND_MS = 15_000
 AWAY_MS = 2 * SESSION_TIMEOUT_MS + 8000
@@ -42,11 +48,17 @@ def _topics(stage: Stage) -> Sequence[Topic]:
     in sync who are gone. The first is the one whose leader dies before the controller."""
     order = [stage.victim, *stage.others]
     assignment = {p: [*order[p:], *order[:p]] for p in range(PARTITIONS)}
-    return [Topic(name=TOPIC, assignment=assignment, configs=CONFIGS)]
+    return [
+        Topic(name=TOPIC, assignment=assignment, configs=CONFIGS),
+        Topic(name=ASIDE, assignment=spread(PARTITIONS, stage.nodes, 3)),
+    ]
 
 
 def _workloads(_stage: Stage) -> Sequence[Role]:
-    return [*replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0), refused_asker(TOPIC)]
+    return [
+        *replicated_load(TOPIC, PARTITIONS, acks_all_per_s=200.0),
+        refused_asker(TOPIC, {ASIDE: PARTITIONS}),
+    ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:

@@ -11,6 +11,11 @@ Before that, in a topic of its own, a laggard is elected while all live, and the
 to the laggard's and is elected again: what its followers had reported to it before is not so any
 more, and the one that had reported most is stopped. Nothing is acknowledged with acks=all until it
 has asked anew (fault leading-again).
+
+And in the end, in a third topic, two followers lead one after the other while the other one is
+stopped, and the first of them then again: each has taken records in a leader epoch that the other
+never heard of, and whoever follows has to cut below both (KIP-279, fault crossed-epochs). No other
+election helps them then.
 """
 
 from __future__ import annotations
@@ -40,9 +45,10 @@ from harness.sut.protocol import Planes
 
 TOPIC = "uneven"
 PARTITIONS = 2
-SESSION_TIMEOUT_MS = 3000
+SESSION_TIMEOUT_MS = 4500
 LAG_MS = 2000
-"""The laggard is stopped for no longer: less than its session, and than its place in sync lasts."""
+"""The laggard is stopped for no longer: less than its session, and than its place in sync lasts.
+(Who is stopped for the last fault waits for the clients of another.)"""
 ROUND_MS = 7500
 AWAY_MS = SESSION_TIMEOUT_MS + 2500
 """From the beginning of a round until the leader may come back, which others have succeeded."""
@@ -52,6 +58,8 @@ AGAIN_MS = 1500
 AHEAD = 250
 """By so many records the laggard's log is shorter: more than it takes while it leads."""
 AHEAD_PER_S = 480.0
+CROSSED = "crossed"
+CROSSED_PER_S = 100.0
 PATIENCE_MS = 5000
 """For so long who writes ahead waits for its leader: it would else bring others as far ahead."""
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
@@ -65,6 +73,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
     return [
         Topic(name=TOPIC, assignment=assignments, configs=CONFIGS),
         Topic(name=AGAIN, assignment={0: again}, configs=CONFIGS),
+        Topic(name=CROSSED, assignment={0: again}, configs=CONFIGS),
     ]
 
 
@@ -73,14 +82,18 @@ def _workloads(stage: Stage) -> Sequence[Role]:
     (reader,) = (role for role in load if role.role == "metadata-reader")
     ahead = {"topic": AGAIN, "target": stage.controller, "patience_ms": PATIENCE_MS, "acks": 1}
     ahead |= {"rate_per_s": AHEAD_PER_S, "first_value": 2_000_000_000}
-    again = {"topics": {AGAIN: 1}, "acks": -1, "rate_per_s": 40.0, "first_value": 3_000_000_000}
+    both = {AGAIN: 1, CROSSED: 1}
+    again = {"topics": both, "acks": -1, "rate_per_s": 80.0, "first_value": 3_000_000_000}
+    crossed = {"topic": CROSSED, "acks": 1, "rate_per_s": CROSSED_PER_S}
+    crossed |= {"first_value": 4_000_000_000}
     return [
         *(role for role in load if role is not reader),
-        replace(reader, params={"topics": [TOPIC, AGAIN]}),
+        replace(reader, params={"topics": [TOPIC, AGAIN, CROSSED]}),
         tail_reader(TOPIC, PARTITIONS),
         Role(role="direct-producer", process="producer-ahead", params=ahead),
         Role(role="producer", process="producer-again", params=again),
-        Role(role="consumer", process="consumer-again", params={"topics": {AGAIN: 1}}),
+        Role(role="direct-producer", process="producer-crossed", params=crossed),
+        Role(role="consumer", process="consumer-again", params={"topics": both}),
     ]
 
 
@@ -95,6 +108,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         params={"partition": f"{AGAIN}-0", "records": AHEAD, "lag_ms": LAG_MS},
     )
     left = replace(profile, chaos_s=profile.chaos_s - AGAIN_MS / 1000)
+    turns = rounds(left, ROUND_MS, least=2)
     entries = [
         again,
         *(
@@ -110,7 +124,14 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                     "lag_ms": LAG_MS,
                 },
             )
-            for turn in rounds(left, ROUND_MS, least=2)
+            for turn in turns
+        ),
+        Entry(
+            id="crossed",
+            fault="crossed-epochs",
+            at_ms=AGAIN_MS + len(turns) * ROUND_MS + rng.randint(200, 500),
+            duration_ms=0,
+            params={"partition": f"{CROSSED}-0"},
         ),
     ]
     begins_ms = [entry.at_ms for entry in entries]

@@ -12,10 +12,12 @@ the first of which is not even its size, alone and behind such a fetch: bytes ar
 And what producers may get wrong: a batch that is not what its checksum says, one that counts fewer
 records than it has offsets, one that is larger than a topic takes (``max.message.bytes``), and an
 acknowledgement by two replicas, which nobody gives any more. Who asks for no answer (acks=0) is
-told of an error by the end of its connection alone (KafkaApis.handleProduceRequest). A client that
+told of an error by the end of its connection alone (KafkaApis.handleProduceRequest), with
+``aside`` also where the rest of what it sent is taken: sound batches, to each partition of a topic
+that nobody else writes to, some of which any broker leads. A client that
 is newer than its broker asks which versions that speaks (ApiVersions) in one that there is none of
 yet: it can read no answer but one in version 0 (KIP-511; RequestContext.parseRequest).
-Nothing changes, so it can be asked for all the while, whatever else goes on. Each is an
+Nothing else changes, so it can be asked for all the while, whatever goes on. Each is an
 `admin_request` row with the error that is ``wanted`` of the controller, and none may be `ok`; what
 is never answered shows as well, since others to the same broker are.
 """
@@ -25,7 +27,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -166,12 +168,28 @@ def _produced(topic: str, batch: bytes, acks: int = 1) -> Mapping[str, Any]:
     return {"transactional_id": None, "acks": acks, "timeout": _TIMEOUT_MS, "topic_data": data}
 
 
+def _partly(aside: Mapping[str, int]) -> Impossible:
+    """``aside``: a topic, and how many partitions it has."""
+
+    def fields(topic: str) -> Mapping[str, Any]:
+        found = dict(_produced(topic, _damaged(), 0))
+        # Too short for a workload's: nobody looks for who sent it. What is old retention takes.
+        now = _sound(b"aside", time.time_ns() // 1_000_000)
+        for name, count in aside.items():
+            of = [{"index": p, "records": now} for p in range(count)]
+            found["topic_data"] += [{"name": name, "partition_data": of}]
+        return found
+
+    says = "a damaged batch beside sound ones, without an answer"
+    return Impossible(says, *_PRODUCE, 2, fields, _of_produced)
+
+
 def _of_produced(answer: Any) -> Iterable[int]:
     return (one.error_code for topic in answer.responses for one in topic.partition_responses)
 
 
-def _sound() -> bytes:
-    return build_batch([(b"k%d" % n, b"nobody sent this", 0) for n in range(2)])
+def _sound(value: bytes = b"nobody sent this", time_ms: int = 0) -> bytes:
+    return build_batch([(b"k%d" % n, value, time_ms) for n in range(2)])
 
 
 def _damaged() -> bytes:
@@ -369,9 +387,10 @@ IMPOSSIBLE: Final = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
     """``topic``: one that exists, with two partitions or more; ``rate_per_s``: requests a second to
-    each broker."""
+    each broker; ``aside``: another topic, and how many partitions it has."""
 
     topic: str
+    aside: dict[str, int] = field(default_factory=dict)
     rate_per_s: float = 10.0
     timeout_ms: int = 2_000
 
@@ -394,16 +413,17 @@ class _Asked:
 class RefusedAsker(AskEach):
     def __init__(self, spec: WorkloadSpec, params: Params) -> None:
         super().__init__(spec, params)
-        self._frames = [one.frames(params.topic, spec.process) for one in IMPOSSIBLE]
+        self._all = (*IMPOSSIBLE, _partly(params.aside)) if params.aside else IMPOSSIBLE
+        self._frames = [one.frames(params.topic, spec.process) for one in self._all]
         self._ops = 0
         self._turns: Counter[int] = Counter()
         """By broker: each is asked for all of it."""
 
     def ask(self, channel: Channel) -> None:
-        number = self._turns[channel.node] % len(IMPOSSIBLE)
+        number = self._turns[channel.node] % len(self._all)
         self._turns[channel.node] += 1
         at_once, later = self._frames[number]
-        asked = _Asked(self._ops, time.monotonic_ns(), IMPOSSIBLE[number], later)
+        asked = _Asked(self._ops, time.monotonic_ns(), self._all[number], later)
         self._ops += 1
         about = self._about(channel, asked)
         self.recorder.invoke("admin_request", asked.op, asked.invoke_t, **about)

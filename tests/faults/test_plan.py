@@ -128,7 +128,8 @@ WITHOUT_DEFAULTS = (
     *("recreate-topic", "stopped-ahead", "unready-preferred", "joint-death"),
     *("uneven-failover", "lagged-move", "grow-topic", "alter-topic", "unheard-news"),
     *("unseen-settings", "unseen-growth", "hung-broker", "leading-again", "contrary-orders"),
-    *("isr-lag-succeeded", "unclean-allowed", "unheard-election", "forsaken-orders"),
+    *("isr-lag-succeeded", "unclean-allowed", "unheard-election", "crossed-epochs"),
+    "forsaken-orders",
 )
 
 

@@ -248,7 +248,9 @@ def test_the_first_to_go_is_stopped_while_nothing_else_is_wrong() -> None:
 
 def test_the_controller_dies_before_it_can_hear_of_a_death() -> None:
     scenario = SCENARIOS["controller-death"]
-    (topic,) = scenario.topics(STAGE)
+    topic, aside = scenario.topics(STAGE)
+    # Whoever lives leads some of what is written to beside what is refused.
+    assert {r[0] for r in aside.assignment.values()} == set(STAGE.nodes)
     assert {r[0] for r in topic.assignment.values()} == set(STAGE.nodes)  # one leads, and lives
     assert topic.assignment[0][0] == STAGE.victim != STAGE.controller
     assert all(len(r) == 3 for r in topic.assignment.values())
@@ -265,21 +267,25 @@ def test_each_laggard_has_its_turn_and_is_in_sync_meanwhile() -> None:
 
     scenario = SCENARIOS["lagging-follower"]
     for plan in plans("lagging-follower"):
-        again, *uneven = plan.entries
-        assert again.fault == "leading-again"
+        again, *uneven, crossed = plan.entries
+        assert (again.fault, crossed.fault) == ("leading-again", "crossed-epochs")
         assert {e.params["laggard"] for e in uneven} == {"successor", "last"}
-        assert all(int(e.params["lag_ms"]) < scenario.session_timeout_ms for e in plan.entries)
+        lagging = [again, *uneven]
+        assert all(int(e.params["lag_ms"]) < scenario.session_timeout_ms for e in lagging)
         # The leader stays away until another was elected: longer than its session.
         assert all(e.duration_ms > scenario.session_timeout_ms for e in uneven)
     assert "replica.lag.time.max.ms" not in scenario.overrides  # 30 s: nobody is dropped
-    topic, led_again = scenario.topics(STAGE)
+    topic, led_again, of_two = scenario.topics(STAGE)
     assert {tuple(r) for r in topic.assignment.values()} == {(1, 3, 2)}
-    assert led_again.assignment == {0: [2, 1, 3]}
+    assert led_again.assignment == of_two.assignment == {0: [2, 1, 3]}
     assert {r.params.get("acks") for r in scenario.workloads(STAGE)} >= {-1, 1}
     assert under_test.CONFIGS["min.insync.replicas"] == "2"
     # Who writes ahead stays with its leader while another leads: only what is elected lags.
-    (ahead,) = (r for r in scenario.workloads(STAGE) if r.role == "direct-producer")
+    ahead, taken = (r for r in scenario.workloads(STAGE) if r.role == "direct-producer")
     assert (ahead.params["topic"], ahead.params["target"]) == (led_again.name, STAGE.controller)
+    # Who writes to the third goes with its leader.
+    assert (taken.params["topic"], taken.params["acks"]) == (of_two.name, 1)
+    assert "patience_ms" not in taken.params
     assert ahead.params["patience_ms"] > 2 * under_test.LAG_MS
     assert under_test.AHEAD / under_test.AHEAD_PER_S < under_test.LAG_MS / 1000 / 2
 

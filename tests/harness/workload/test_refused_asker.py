@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from harness.workload.refused_asker import IMPOSSIBLE, LATER_NS, Params, RefusedAsker
 from harness.workload.spec import WorkloadSpec
+from harness.workload.values import MIN_BYTES
 from nodes.api.parse import parse
 from nodes.core.errors import ApiError, Errors
 from nodes.core.types import TopicPartition
@@ -17,7 +20,7 @@ from nodes.log.validation import validate_produced
 from nodes.network.processor import AnswerAtOnce
 from nodes.wire.apis import ApiKey, response_class
 from nodes.wire.codec import WireError, build, encode_response, parse_body, parse_header
-from nodes.wire.records import check_crc
+from nodes.wire.records import CRC_FROM, check_crc, iter_records, read_header
 
 READABLE = [
     one for one in IMPOSSIBLE if not (one.lacks or one.behind or one.claims) and one.begins is None
@@ -54,12 +57,16 @@ class _Sent:
 
 @pytest.fixture
 def asker() -> Any:
+    return make()
+
+
+def make(**more: Any) -> Any:
     spec = WorkloadSpec(
         role="refused-asker",
         process="refused-asker",
         output="x.jsonl",
         bootstrap={1: "127.0.0.1:9092"},
-        params={"topic": "t"},
+        params={"topic": "t", **more},
     )
     made = RefusedAsker(spec, spec.read_params(Params))
     made._recorder, made._links = _Rows(), _Sent()  # type: ignore[assignment]
@@ -179,6 +186,30 @@ def test_one_asks_for_no_answer(asker: Any) -> None:
         asker.ask(channel)
     frame = asker._links.frames[-1][4:]
     assert parse_body(parse_header(frame), frame).acks == 0
+
+
+def test_one_sends_what_is_sound_beside_it() -> None:
+    asker = make(aside={"aside": 2})
+    channel = SimpleNamespace(node=1, tag=None)
+    said = []
+    for _ in range(len(IMPOSSIBLE) + 2):
+        asker.ask(channel)
+        said.append(channel.tag.what.says)
+    says = [one.says for one in IMPOSSIBLE]
+    assert said == [*says, "a damaged batch beside sound ones, without an answer", says[0]]
+    frame = asker._links.frames[-2][4:]
+    body = parse_body(parse_header(frame), frame)
+    assert body.acks == 0
+    found = [
+        (topic.name, p.index, crc32c(p.records[CRC_FROM:]) == read_header(p.records).crc)
+        for topic in body.topic_data
+        for p in topic.partition_data
+    ]
+    assert found == [("t", 0, False), ("aside", 0, True), ("aside", 1, True)]
+    (sound,) = {p.records for p in body.topic_data[1].partition_data}
+    assert abs(read_header(sound).max_timestamp - time.time() * 1000) < 60_000
+    # No workload's, nor what looks like it in the final read.
+    assert all(record.value and len(record.value) < MIN_BYTES for record in iter_records(sound))
 
 
 def _behind(asker: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 from harness.cluster import versions
 from harness.cluster.client_lives import WHOLE, member_lives, writer_lives
+from harness.cluster.refusals import refused
 from harness.cluster.versions import SAME, compared
 from nodes.wire.apis import SUPPORTED, ApiKey
 from nodes.wire.client import Connection
@@ -52,3 +53,14 @@ def test_all_forms_are_answered_alike(port: int) -> None:
     for question in versions.questions(asked):
         found = list(compared(question, ("127.0.0.1", port)))
         assert {(says, known) for _, says, known in found} == {(SAME, True)}, question.about
+
+
+def test_what_is_refused_is_refused_alike_in_all_versions(port: int) -> None:
+    groups = {"its own": "a group"}
+    found = [
+        (question.about, how, says)
+        for question in refused(SERVED, groups, [("t", 0)], [("u", 0)])
+        for how, says, _ in compared(question, ("127.0.0.1", port))
+        if says != SAME
+    ]
+    assert not found
