@@ -84,6 +84,7 @@ def begun_record(
                 "mixes_config_errors": _may(arm.sut, lambda old: old.mixes_config_errors),
                 "records_corrupt": _may(arm.sut, lambda old: old.records_corrupt),
                 "leaderless_untold": _may(arm.sut, lambda old: old.leaderless_untold),
+                "old_clients_untold": not limits_of(arm.sut).tells_old_clients,
                 "dead_groups_unknown": _may(arm.sut, lambda old: old.dead_groups_unknown),
                 "first_look_ms": first_look_ms(scenario, settings, arm.sut),
                 "positions_told_late": _tells_positions_late(arm.sut),
