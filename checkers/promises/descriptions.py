@@ -55,7 +55,7 @@ remember producers of whose records none is left, and the time of a record that 
 finds none where retention took all, and by its time alone one that a client has dated (Kafka 3.6
 and 3.7 tell the end of its batch). Old versions of a request say LEADER_NOT_AVAILABLE for the
 OFFSET_NOT_AVAILABLE of newer ones, which they do not know (KIP-207); and who asks for positions by
-version 1, which has no error above all, Kafka tells nothing since 3.5, where it has to refuse
+version 1, which has no error above all, some releases of Kafka may tell nothing where they refuse
 (KafkaApis.fetchOffsetsForGroup): of which arms, run.json says. Nothing is appended to these
 topics any more, so that sequences stand still; a size that retention changed meanwhile has no
 truth.
