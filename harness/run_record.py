@@ -85,6 +85,7 @@ def begun_record(
                 "records_corrupt": _may(arm.sut, lambda old: old.records_corrupt),
                 "leaderless_untold": _may(arm.sut, lambda old: old.leaderless_untold),
                 "stopped_leave_waiting": _may(arm.sut, lambda old: old.stopped_leave_waiting),
+                "old_clients_untold": not limits_of(arm.sut).tells_old_clients,
                 "dead_groups_unknown": _may(arm.sut, lambda old: old.dead_groups_unknown),
                 "first_look_ms": first_look_ms(scenario, settings, arm.sut),
                 "positions_told_late": _tells_positions_late(arm.sut),

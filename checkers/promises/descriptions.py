@@ -54,7 +54,9 @@ broker may name another controller: none but the quorum's voters has the office.
 remember producers of whose records none is left, and the time of a record that was deleted; it
 finds none where retention took all, and by its time alone one that a client has dated (Kafka 3.6
 and 3.7 tell the end of its batch). Old versions of a request say LEADER_NOT_AVAILABLE for the
-OFFSET_NOT_AVAILABLE of newer ones, which they do not know (KIP-207). Nothing is appended to these
+OFFSET_NOT_AVAILABLE of newer ones, which they do not know (KIP-207); and who asks for positions by
+version 1, which has no error above all, some releases of Kafka may tell nothing where they refuse
+(KafkaApis.fetchOffsetsForGroup): of which arms, run.json says. Nothing is appended to these
 topics any more, so that sequences stand still; a size that retention changed meanwhile has no
 truth.
 """
@@ -109,6 +111,11 @@ _ON_DISK: Final = (_LOGS, _SETTINGS)
 """What is held against a broker's own files, with ZooKeeper or without."""
 _FORMS: Final = " by version"
 """Behind the name of an API that is asked in all versions: `harness.cluster.versions`."""
+_REFUSED: Final = "refused: "
+"""Before what is asked so and is to be refused: `harness.cluster.refusals`."""
+_OLDEST_FETCH: Final = (f"OffsetFetch{_FORMS}", "version 1")
+UNTOLD: Final = "old_clients_untold"
+"""In run.json, of an arm: who asks so may be told nothing of a group of another coordinator's."""
 _ASKED_FOR: Final = " asked for"
 """The same of what an operator asked for: `harness.cluster.operations`."""
 DENIES: Final = "leader-denies-operator"
@@ -131,7 +138,7 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], TOLD)
     for arm, trial, says in _silent(history, rows):
         outcome.unknown(arm, trial, says)
-    known = [row for row in answered if row["known"]]
+    known = [row for row in answered if row["known"] and not _may_be_untold(history, row)]
     for arm, trial, says in _of_two_minds(known):
         outcome.unknown(arm, trial, says)
     truths = [*known, *_on_disk(history, answered)]
@@ -146,6 +153,11 @@ def check(history: History) -> Outcome:
     ):
         outcome.add(finding)
     return outcome
+
+
+def _may_be_untold(history: History, row: Row) -> bool:
+    own = (row["api"], row["key"]) == _OLDEST_FETCH and str(row["name"]).startswith(_REFUSED)
+    return own and history.run.may(row["arm"], UNTOLD)
 
 
 def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, str]]:
@@ -373,6 +385,7 @@ PROMISE: Final = Promise(
     blind=(
         "what is said while the load lasts, but gauges of a leader whose followers lag on purpose, "
         "and moves that are held up on purpose",
+        "refusals to who asks for positions by OffsetFetch 1, but of the bundled broker",
         "metrics of systems that are neither bundled nor described with theirs; those that count "
         "no partitions",
         "settings of brokers that were given them while they run, and those of which their file "

@@ -17,7 +17,15 @@ from urllib.parse import urlsplit
 from faults.protocol import Capability, Link
 from harness.runtime.protocol import ProcessSpec, Programs, Ready, Role, SetupError
 from harness.sut.broker_properties import FIRST_LOOK_MS, broker_properties, render
-from harness.sut.protocol import ClockTie, GaugesPage, NodeLayout, Planes, Ports, SupportLayout
+from harness.sut.protocol import (
+    ClockTie,
+    GaugesPage,
+    Limits,
+    NodeLayout,
+    Planes,
+    Ports,
+    SupportLayout,
+)
 from harness.sut.trace_file import read_trace
 from nodes.config import CONFIGS
 from nodes.mutants import MUTANTS
@@ -49,6 +57,7 @@ class DualPlaneServer:
     planted_bugs: Final = frozenset(MUTANTS)
     configs: Final = CONFIGS
     first_look_ms: Final = FIRST_LOOK_MS
+    limits: Final = Limits(tells_old_clients=True)
 
     def prepare(self, programs: Programs) -> None:
         _source_root()

@@ -176,6 +176,9 @@ class Limits:
     """Whether its brokers write nothing down of what they are asked."""
     clock_error_ms: int = 0
     """How far its brokers' wall clocks may be from this machine's."""
+    tells_old_clients: bool = False
+    """Whether it is held to what it refuses who cannot read an error above all (OffsetFetch 1):
+    some releases of Kafka look as if they told them nothing (KafkaApis.fetchOffsetsForGroup)."""
     unjudged: Mapping[str, str] = field(default_factory=dict)
     """By check that it shows nothing for: why."""
     unserved: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.descriptions import TOLD, check
+from checkers.promises.descriptions import TOLD, UNTOLD, check
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging
 
@@ -330,6 +330,29 @@ NEWEST_TOLD: dict[str, tuple[str, dict[str, Any], bool]] = {
     "none, where it is not committed": ("offset -1, time -1", {"committed": 2}, True),
     "none of none": ("offset -1, time -1", {"start": 5}, True),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "may", "lawful"),
+    [
+        ("refused: positions of a group", "version 1", False, False),
+        ("refused: positions of a group", "version 1", True, True),
+        ("refused: positions of a group", "version 2", True, False),
+        ("positions of a group", "version 1", True, False),
+    ],
+)
+@judging(check)
+def test_who_refuses_an_old_client_tells_it(
+    story: Any, name: str, key: str, may: bool, lawful: bool
+) -> Asks:
+    """But for a system of which it is known that it does not."""
+    story.run["arms"][story.arm] = {**story.run["arms"].get(story.arm, {}), UNTOLD: may}
+    sound(story, {})
+    for node, told in ((1, "errors: no error"), (2, "the same")):
+        at = ("OffsetFetch by version", name, key)
+        tell(story, node, at, told, truth="the same", known=True)
+    outcome = yield story
+    assert outcome.counts == ({} if lawful else {"versions-disagree": 1})
 
 
 @pytest.mark.parametrize("case", NEWEST_TOLD)
