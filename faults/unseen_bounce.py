@@ -19,8 +19,9 @@ from faults.protocol import Capability, Context, Entry, FaultFailed
 from faults.targets import aim, read_targets
 
 _TIMEOUT_MS: Final = 60_000
-_KEEPS_S: Final = 2.0
-"""So long after it goes on it has its session for good, or has lost it: it said that it lives."""
+_KEEPS_S: Final = 3.5
+"""So long after it goes on it has its session for good, or has lost it: it said that it lives; and
+it has told who began anew of the cluster (`checkers.promises.administration.welcomed`)."""
 
 
 class UnseenBounce(BaseFault):

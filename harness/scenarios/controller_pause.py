@@ -9,11 +9,12 @@ a living session and a decision to be written). Meanwhile a successor is elected
 that the old one still does may count. Producers with acks=all, a consumer and metadata readers see
 what clients see.
 
-Then who is in office is cut off with orders of an operator in its queue: they are to be told that
-it rules no more. A topic is deleted, and ``/controller`` removed several times, so that somebody is
-in office again who was before: it goes by what ZooKeeper has now, not by what it knew. The last of
-them is asked to give a topic more partitions that was there before it: it must have looked at all
-of them.
+Before that, while all are in sync, the first one is cut off with orders of an operator in its
+queue: who gave them is to be told that it rules no more.
+
+Then a topic is deleted, and ``/controller`` removed several times, so that somebody is in office
+again who was before: it goes by what ZooKeeper has now, not by what it knew. The last of them is
+asked to give a topic more partitions that was there before it: it must have looked at all of them.
 
 Then an operator removes ``/controller`` once more, and nothing else happens: who was elected by its
 being removed must have looked at it since, or it never hears that it is succeeded.
@@ -27,6 +28,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -64,7 +66,7 @@ STOPPED_MS = 500
 CALM_MS = 2500
 """By then all know who is in office, and who is back is in sync (`checkers.promises.handing_over`).
 """
-END_MS = (OFFICES + 4) * REMOVED_MS + CALM_MS + STOPPED_MS
+END_MS = (OFFICES + 3) * REMOVED_MS + CALM_MS + STOPPED_MS
 """All that comes after the last turn."""
 GROWN = "grown"
 GROWN_PARTITIONS, GROWN_BY = 2, 1
@@ -72,6 +74,8 @@ QUIESCE_S = 40.0
 """A controller that loses its session in Apache Kafka drops what it was asked, unanswered: a leader
 that had asked it for a larger in-sync set asks again when its request has timed out, in 30 s."""
 FIRST_MS = 300
+FORSAKEN_MS = 2500
+"""About a session's end; who waited meanwhile is waited for."""
 JITTER_MS = 300
 
 
@@ -91,8 +95,15 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     """As many turns as fit, and every way at least once."""
     ways = ["pause", "cut", "oust"]
     rng.shuffle(ways)
+    forsaken = Entry(
+        id="forsaken",
+        fault="forsaken-orders",
+        at_ms=FIRST_MS,
+        duration_ms=0,
+        params={"topic": TOPIC},
+    )
     entries: list[Entry] = []
-    at_ms = FIRST_MS
+    at_ms = FIRST_MS + FORSAKEN_MS
     for way in itertools.cycle(ways):
         step_ms = OUST_STEP_MS if way == "oust" else STEP_MS
         if len(entries) >= len(ways) and at_ms + step_ms + END_MS > int(profile.chaos_s * 1000):
@@ -101,10 +112,10 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         at_ms += step_ms
     begins_ms = [entry.at_ms for entry in entries]
     entries = rested(entries, rng, profile, begins_ms)
+    entries = [forsaken, replace(entries[0], after=forsaken.id), *entries[1:]]
     last = entries[-1]
     over_ms = last.at_ms + last.duration_ms
     steps: list[tuple[str, str, dict[str, object]]] = [
-        ("forsaken", "forsaken-orders", {"topic": TOPIC}),
         ("deleted", "delete-topic", {"partitions": 3, "replicas": 3}),
         *((f"again-{turn}", "remove-controller", {}) for turn in range(OFFICES)),
         (GROWN, "grow-topic", {"topic": GROWN, "partitions": GROWN_BY}),

@@ -39,6 +39,7 @@ no fault names; the fourth where there was no fault at all:
 - ``older-order-stands``: of several orders about one partition the last does not stand
   (`last_order`);
 - ``order-forgotten``: who lost its session never answers an order that waited then (`forsaken`);
+- ``never-addressed``: who registers is sent nothing in the name of that registration (`welcomed`);
 - ``ruler-denies``: who has been controller for `BEFORE_NS`, and whom nothing disturbed since, says
   NOT_CONTROLLER, to anybody;
 - ``granted-and-not-done``, ``refused-and-done``, ``election-denied``: what is answered is what
@@ -55,12 +56,13 @@ nothing: all of it takes milliseconds, and is given many seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.facts.faults import ASKING, FLOOD, faults_within
+from checkers.facts.addressees import addressees
+from checkers.facts.faults import ASKING, FLOOD, faults_of, faults_within
 from checkers.facts.office import elections, in_order, written
 from checkers.facts.registrations import absences
 from checkers.facts.timeline import FOREVER
@@ -75,6 +77,7 @@ from checkers.promises.administration.in_turn import MADE_IN_TURN, in_turn
 from checkers.promises.administration.last_order import CONTRARY, last_order
 from checkers.promises.administration.misnamed import misnamed
 from checkers.promises.administration.too_soon import SHOWN, granted, too_soon
+from checkers.promises.administration.welcomed import WELCOMED, welcomed
 from checkers.promises.administration.withheld import AWAITED, withheld
 from checkers.promises.refusals.failures import AUTHORIZER
 
@@ -155,15 +158,36 @@ class _Trial:
         return spans
 
     def is_spared(
-        self, from_t: int, to_t: int, node: int | None = None, *, orders: bool = False
+        self, from_t: int, to_t: int, node: int | None = None, *, beside: Collection[str] = ()
     ) -> bool:
         """Whether no fault that may concern the broker (None: any) was in place in that span (ns),
-        but such as only ask, and (``orders``) `_ORDERS`."""
-        sparing = {*ASKING, *(_ORDERS if orders else ())}
+        but such as only ask, and those ``beside``."""
+        sparing = {*ASKING, *beside}
         return not any(
             (node is None or fault.concerns(node)) and fault.name not in sparing
             for fault in faults_within(self.history, self.key, from_t, to_t)
         )
+
+    def calm(
+        self, node: int, from_t: int, to_t: int, for_ns: int, beside: Collection[str]
+    ) -> tuple[int, int] | None:
+        """The first such span in which one was controller, it and a broker were there, and spared:
+        who that was, and its end (ns)."""
+        ends = (
+            *(fault.to_t for fault in faults_of(self.history, self.key)),
+            *(back_t for _, _, back_t in self._away),
+            *(one.t + TAKEN_NS for one in elections(self.history).get(self.key, ())),
+        )
+        for begin in sorted({t for t in (from_t, *ends) if from_t <= t <= to_t - for_ns}):
+            until = begin + for_ns
+            ruler = self.in_office(begin - TAKEN_NS, until)
+            if ruler is not None and all(
+                self.are_there(begin, until, one)
+                and self.is_spared(begin, until, one, beside=beside)
+                for one in (node, ruler)
+            ):
+                return ruler, until
+        return None
 
     def hears(self, node: int, from_t: int, to_t: int, *, flooded: bool) -> bool:
         """Whether nothing kept a broker from hearing of orders, from `BEFORE_NS` before on: it ran,
@@ -221,6 +245,7 @@ def check(history: History) -> Outcome:
             *(*_forgotten(trial), *_in_turn(trial, outcome), *_withheld(trial, outcome)),
             *last_order(history, key, rows, trial.in_office, partial(outcome.saw, *key, CONTRARY)),
             *forsaken(history, key, trial.are_there, partial(outcome.saw, *key, FORSAKEN)),
+            *_welcomed(trial, outcome),
         ):
             outcome.add(finding)
     for finding in too_soon(history, outcome, promised):
@@ -259,6 +284,24 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             *trial.key,
             (Pick("admin_request", {"node": node, "op": row["op"], "about": row["about"]}),),
         )
+
+
+def _welcomed(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
+    sent: dict[tuple[int, int], int] = {}
+    for row in addressees(trial.history):
+        if (row["arm"], row["trial"]) == trial.key:
+            sent.setdefault((row["to"], row["broker_epoch"]), row["t"])
+    if not sent:
+        return
+    ends: dict[int, int] = {}
+    registered = []
+    for row in reversed(trial.rows):
+        if row["what"] == "broker" and row["step"] in ("created", "removed"):
+            if row["step"] == "created":
+                registered.append((row, ends.get(row["node"], trial.heard_t)))
+            ends[row["node"]] = row["t"]
+    saw = partial(outcome.saw, *trial.key, WELCOMED)
+    yield from welcomed(trial.key, registered[::-1], sent, trial.calm, saw)
 
 
 def _in_turn(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
@@ -438,7 +481,7 @@ def _unmade(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
             continue
         from_t = row["t"] - BEFORE_NS
         span = since_t, due_t
-        calm = trial.is_spared(*span, orders=True) and trial.are_there(*span)
+        calm = trial.is_spared(*span, beside=_ORDERS) and trial.are_there(*span)
         if not calm or trial.in_office(*span) is None:
             outcome.unjudged(trial.key[0], "a partition without a state, in unrest")
             continue
@@ -477,6 +520,7 @@ PROMISE: Final = Promise(
     rules={
         "made-out-of-turn": "Partitions and topics are made in the order they were written in.",
         "older-order-stands": "Of orders that contradict each other the last one stands.",
+        "never-addressed": "Who registers is told of the cluster, in that registration's name.",
         "order-forgotten": "Who waits for a controller that loses its office is told of that.",
         "request-refused": "A sound request of an operator is not refused.",
         "request-unanswered": "A controller answers whom it is asked by.",
@@ -502,6 +546,7 @@ PROMISE: Final = Promise(
         KEPT: "of topics made and deleted, partitions moved, and preferred replicas elected",
         AWAITED: "by ZooKeeper's log, of controllers that nothing disturbed",
         SHOWN: "asked of it afterwards, by ZooKeeper's log of what that was",
+        WELCOMED: "which was one for a while, and it and who had registered undisturbed",
         FORSAKEN: "given while it was cut from ZooKeeper, and answered by it afterwards or never",
         CONTRARY: "given one after the other, while the controller waited for ZooKeeper",
         MADE_IN_TURN: "by the order of ZooKeeper's own log",
@@ -519,7 +564,7 @@ PROMISE: Final = Promise(
         {
             *("request-unanswered", "answer-withheld", "never-refused"),
             *("never-elected", "never-told", "never-made"),
-            *("older-order-stands", "order-forgotten"),
+            *("older-order-stands", "order-forgotten", "never-addressed"),
         }
     ),
     patient=frozenset({"order-forgotten"}),

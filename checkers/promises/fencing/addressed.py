@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
-
+from checkers.facts.addressees import addressees
 from checkers.facts.registrations import log_begins, registered_epochs
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
@@ -31,13 +30,10 @@ SENT: Final = "epochs of brokers that controllers sent"
 
 def addressed(history: History, outcome: Outcome) -> Iterator[Finding]:
     lives = registered_epochs(history)
-    if not lives or not history.has("control_send"):
+    if not lives:
         return
-    sent = history.frame("control_send").where("`to` is not null and broker_epoch is not null")
     begins = log_begins(history)
-    by = sent.groupBy("arm", "trial", "node", "to", "broker_epoch")
-    each = by.agg(F.count("*").alias("n"), F.min("t").alias("t"))
-    for row in each.orderBy("arm", "trial", "t", "node", "to").toArrow().to_pylist():
+    for row in addressees(history):
         known = lives.get((row["arm"], row["trial"], row["to"]))
         if known is None:
             outcome.unjudged(row["arm"], "requests to brokers whose registration nobody logged")
