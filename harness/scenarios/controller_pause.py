@@ -25,10 +25,10 @@ present registration, not of its first, or its controller does not let others le
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle, pairwise
 
 from faults.plan import Plan
 from faults.protocol import Capability, Entry
@@ -74,8 +74,9 @@ QUIESCE_S = 40.0
 """A controller that loses its session in Apache Kafka drops what it was asked, unanswered: a leader
 that had asked it for a larger in-sync set asks again when its request has timed out, in 30 s."""
 FIRST_MS = 300
-FORSAKEN_MS = 2500
-"""About a session's end; who waited meanwhile is waited for."""
+FORSAKEN_MS = 4000
+"""A session's end, and the answers to whoever waited meanwhile. Some systems take longer: each turn
+waits for the one before it."""
 JITTER_MS = 300
 
 
@@ -104,7 +105,7 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
     )
     entries: list[Entry] = []
     at_ms = FIRST_MS + FORSAKEN_MS
-    for way in itertools.cycle(ways):
+    for way in cycle(ways):
         step_ms = OUST_STEP_MS if way == "oust" else STEP_MS
         if len(entries) >= len(ways) and at_ms + step_ms + END_MS > int(profile.chaos_s * 1000):
             break
@@ -112,7 +113,10 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
         at_ms += step_ms
     begins_ms = [entry.at_ms for entry in entries]
     entries = rested(entries, rng, profile, begins_ms)
-    entries = [forsaken, replace(entries[0], after=forsaken.id), *entries[1:]]
+    entries = [
+        forsaken,
+        *(replace(entry, after=before.id) for before, entry in pairwise([forsaken, *entries])),
+    ]
     last = entries[-1]
     over_ms = last.at_ms + last.duration_ms
     steps: list[tuple[str, str, dict[str, object]]] = [

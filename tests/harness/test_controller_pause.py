@@ -46,7 +46,7 @@ def test_every_way_and_one_at_a_time(profile: Profile, seed: int) -> None:
     # It is judged where nothing was done to anybody for two seconds.
     assert stopped.params["target"] == "registered-last"
     assert (stopped.at_ms - removed.at_ms) * 1_000_000 > SETTLED_NS
-    for before, after in [(first, turns[0]), *pairwise([turns[-1], *others[len(turns) :]])]:
+    for before, after in pairwise(plan.entries):
         assert after.after == before.id
     for before, after in pairwise(plan.entries):
         # The old one is back, and a quorum of three whole, before the next is taken away.
