@@ -138,7 +138,13 @@ def check(history: History) -> Outcome:
         outcome.saw(row["arm"], row["trial"], TOLD)
     for arm, trial, says in _silent(history, rows):
         outcome.unknown(arm, trial, says)
-    known = [row for row in answered if row["known"] and not _may_be_untold(history, row)]
+    known = []
+    for row in (row for row in answered if row["known"]):
+        if _may_be_untold(history, row):
+            where = row["arm"], row["trial"], "versions-disagree"
+            outcome.excuse(*where, "some releases tell old clients nothing", of=TOLD)
+        else:
+            known.append(row)
     for arm, trial, says in _of_two_minds(known):
         outcome.unknown(arm, trial, says)
     truths = [*known, *_on_disk(history, answered)]
@@ -157,7 +163,7 @@ def check(history: History) -> Outcome:
 
 def _may_be_untold(history: History, row: Row) -> bool:
     own = (row["api"], row["key"]) == _OLDEST_FETCH and str(row["name"]).startswith(_REFUSED)
-    return own and history.run.may(row["arm"], UNTOLD)
+    return own and row["told"] != row["truth"] and history.run.may(row["arm"], UNTOLD)
 
 
 def _silent(history: History, rows: Sequence[Row]) -> Iterator[tuple[str, int, str]]:

@@ -288,9 +288,8 @@ def _asked(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
 
 def _welcomed(trial: _Trial, outcome: Outcome) -> Iterator[Finding]:
     sent: dict[tuple[int, int], int] = {}
-    for row in addressees(trial.history):
-        if (row["arm"], row["trial"]) == trial.key:
-            sent.setdefault((row["to"], row["broker_epoch"]), row["t"])
+    for row in addressees(trial.history).get(trial.key, ()):
+        sent.setdefault((row["to"], row["broker_epoch"]), row["t"])
     if not sent:
         return
     ends: dict[int, int] = {}

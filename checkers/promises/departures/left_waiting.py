@@ -38,6 +38,7 @@ WAIT_NS: Final = 2_000_000_000
 """What takes milliseconds, and on a busy machine a second."""
 LEAVES: Final = "stopped_leave_waiting"
 """In run.json, of an arm: who puts its replica aside leaves those waiting that wait there."""
+_OLD: Final = "old releases leave them waiting"
 _TIMED_OUT: Final = 7
 _SENDERS: Final = "arm string, trial int, process string"
 Row = Mapping[str, Any]
@@ -53,10 +54,13 @@ def left_waiting(history: History, outcome: Outcome) -> Iterator[Finding]:
     if not senders or not history.has("produce"):
         return
     leave = {arm for arm, facts in history.run.arms.items() if facts.get(LEAVES) is True}
-    removed = [row for row in removals(history) if row["arm"] not in leave]
-    for kind, ceased in (("leader_change", list(demotions(history))), ("replica_stop", removed)):
-        if ceased:
-            yield from _left(history, outcome, senders, kind, ceased)
+    for kind, ceased in (("leader_change", demotions), ("replica_stop", removals)):
+        if places := list(ceased(history)):
+            for finding in _left(history, outcome, senders, kind, places):
+                if kind == "replica_stop" and finding.arm in leave:
+                    outcome.excuse(finding.arm, finding.trial, RULE, _OLD, of=WAITED)
+                else:
+                    yield finding
 
 
 def _left(

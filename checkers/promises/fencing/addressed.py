@@ -14,6 +14,7 @@ of another broker is none of this one's, though it be older than this one's firs
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from checkers.facts.addressees import addressees
@@ -33,7 +34,7 @@ def addressed(history: History, outcome: Outcome) -> Iterator[Finding]:
     if not lives:
         return
     begins = log_begins(history)
-    for row in addressees(history):
+    for row in chain.from_iterable(addressees(history).values()):
         known = lives.get((row["arm"], row["trial"], row["to"]))
         if known is None:
             outcome.unjudged(row["arm"], "requests to brokers whose registration nobody logged")

@@ -353,6 +353,7 @@ def test_who_refuses_an_old_client_tells_it(
         tell(story, node, at, told, truth="the same", known=True)
     outcome = yield story
     assert outcome.counts == ({} if lawful else {"versions-disagree": 1})
+    assert [(one.rule, one.n) for one in outcome.excuses()] == [("versions-disagree", 1)] * lawful
 
 
 @pytest.mark.parametrize("case", NEWEST_TOLD)

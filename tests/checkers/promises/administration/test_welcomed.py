@@ -124,3 +124,15 @@ def test_of_who_sends_no_epochs_nothing_is_judged() -> Asks:
     outcome = yield back.cluster.story
     assert RULE not in outcome.counts
     assert outcome.evidence[back.cluster.story.arm, 0, WELCOMED] == 0
+
+
+@judging(check)
+def test_each_trial_has_its_own_controllers() -> Asks:
+    back = Back()
+    story = back.cluster.story
+    story.trial = 1
+    for row in (row for rows in story.rows.values() for row in rows):
+        row["trial"] = 1
+    outcome = yield story
+    assert outcome.counts == {RULE: 1}
+    assert outcome.evidence[story.arm, 1, WELCOMED] == len(FIRST) + 1

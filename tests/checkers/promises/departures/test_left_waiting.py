@@ -66,6 +66,10 @@ CASES = {
         True,
     ),
     "flooded": (lambda s: (sent(s, LATE), fault(s, "flood-fetch", 5_000, 20_000, 1)), False),
+    "of an old release": (
+        lambda s: (sent(s, LATE), s.run["arms"].update({ARM: {"stopped_leave_waiting": True}})),
+        True,
+    ),
     "another is flooded": (
         lambda s: (sent(s, LATE), fault(s, "flood-fetch", 5_000, 20_000, 3)),
         True,
@@ -137,3 +141,6 @@ def test_who_waits_at_who_has_its_replica_no_more_is_told_so(spark):
     assert all(found[name][0] == {"left-waiting": 1} for name in wrong)
     (finding,) = check(wrong["timed out"].history(spark)).findings
     assert "put its replica aside" in finding.says
+    excuses = check(lawful["before 2.4"].history(spark)).excuses()
+    assert [(one.rule, one.n) for one in excuses] == [("left-waiting", 1)]
+    assert not check(lawful["told that it has it no more"].history(spark)).excuses()
