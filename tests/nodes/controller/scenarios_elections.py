@@ -139,6 +139,23 @@ def unclean(o: Office) -> Iterator[None]:
     o.ask(made.elect_leaders, UNCLEAN, [T0, T1, T2, T3])
 
 
+def unclean_for_who_takes_its_leave(o: Office) -> Iterator[None]:
+    """A leader that is shutting down is none that lives: who lives leads in its place.
+
+    zk = t-0 @1 leader 3 epoch 1 isr 3 by 1 recovering
+    1.1 > 3 LeaderAndIsr leaders 3: t-0 leader 3 epoch 1.2 by 1 isr 3 of 2,3 recovering
+    1.1 > 1,2,3 UpdateMetadata live 1,2,3: t-0 leader 3 epoch 1.2 by 1 isr 3 of 2,3 offline 2
+    answer t-0 NONE leader 3
+    """
+    made = o.start(2, 3)
+    o.topic("t", (2, 3))
+    o.run()
+    o.alter_isr(2, "t-0", (2,))
+    o.ask(made.controlled_shutdown, 2, -1)
+    yield
+    o.ask(made.elect_leaders, UNCLEAN, [T0])
+
+
 def unclean_where_it_is_allowed(o: Office) -> Iterator[None]:
     """By the topic's configuration, as soon as that says so. A leader that has recovered says so
     with its ISR.

@@ -45,6 +45,7 @@ COMPLAINTS = {
         "unled t-0 (offline)": 2,
         "unled t-1 (offline)": 3,
     },
+    "elections: unclean_for_who_takes_its_leave": {"unled t-0 (controlled shutdown)": 1},
     "elections: unclean_where_it_is_allowed": {"unled u-0 (offline)": 2, "unled t-0 (offline)": 2},
     "elections: unclean_by_the_brokers_configuration": {
         "unled u-0 (offline)": 2,

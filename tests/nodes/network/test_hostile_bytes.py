@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from nodes.network.connection import InvalidFrame, frame_size
+
 
 @pytest.mark.parametrize(
     "data",
@@ -30,6 +32,17 @@ def test_a_bad_frame_closes_its_connection(start: Any, wire: Any, data: bytes) -
     assert hostile.is_closed_by_peer()
     bystander.send(wire.request(0, 7))
     assert bystander.answer() == (7).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("size", [-(2**31), -5, -1, 0, 99, 100, 101, 2**31 - 1])
+def test_a_size_is_within_0_and_the_largest(size: int) -> None:
+    """NetworkReceive.readFrom: InvalidReceiveException, before anything else is read."""
+    claimed = struct.pack(">i", size)
+    if 0 <= size <= 100:
+        assert frame_size(claimed, 100) == size
+        return
+    with pytest.raises(InvalidFrame):
+        frame_size(claimed, 100)
 
 
 def test_half_frames_stall_nobody_and_cost_no_memory(start: Any, wire: Any) -> None:

@@ -177,6 +177,25 @@ def records_go(d: Desk) -> Iterator[None]:
     d.fetch(-1, 0)
 
 
+def parts_where_nothing_is_left(d: Desk) -> Iterator[None]:
+    """Who asks for what is gone is to begin anew, whatever its last epoch was: where it parts is
+    of no use to it.
+
+    fetched t-0 OFFSET_OUT_OF_RANGE
+    fetched t-0 NONE hw 4 start 1 records nobody diverges at 0.2
+    """
+    d.leader_and_isr(lead(isr=[1, 2]))
+    for epoch in (2, 3):
+        d.produce(acks=1)
+        d.produce(acks=1)
+        d.leader_and_isr(lead(epoch, isr=[1, 2]))
+    d.fetch(2, 4)
+    d.delete_records(1)
+    yield
+    for offset in (0, 1):
+        d.fetch(2, offset, last=1)
+
+
 def records_go_without_who_is_dead(d: Desk) -> Iterator[None]:
     """Who is not alive holds nothing up; what is not led here is refused.
 

@@ -3,16 +3,17 @@ through the front door seldom gets there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodes.core.errors import ApiError, Errors
+from nodes.core.truncation import EpochEnd
 from nodes.replication.fetcher import InitialFetch
-from nodes.replication.model import FetchResult
-from nodes.replication.partition import FetchedFrom
+from nodes.replication.model import FetchResult, LeaderAndIsrState
+from nodes.replication.partition import FetchedFrom, Partition
 from tests.nodes.replication.desk import Desk, records, tp
 from tests.nodes.replication.scenarios_roles import follow, lead
 
@@ -74,6 +75,78 @@ def test_who_is_deleted_does_nothing(desk: Desk) -> None:
     partition.maybe_shrink_isr()
     assert not partition.is_leader
     assert partition.acknowledgement(0, 9).error == Errors.NOT_LEADER_OR_FOLLOWER
+
+
+def order(leader: int, epoch: int) -> LeaderAndIsrState:
+    return LeaderAndIsrState(
+        tp=tp("t-0"),
+        topic_id=None,
+        controller_epoch=1,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=(1, 2),
+        partition_epoch=epoch,
+        replicas=(1, 2),
+    )
+
+
+CHANGES: dict[str, Callable[[Partition], object]] = {
+    "leads": lambda p: p.make_leader(order(1, 4)),
+    "follows another": lambda p: p.make_follower(order(3, 4)),
+    "parts from its leader": lambda p: p.truncate(EpochEnd(3, 1)),
+    "is cut": lambda p: p.truncate_to(1, "high watermark"),
+    "is cut to its leader's end": lambda p: p.truncate_to_leader_end(1),
+    "begins anew": lambda p: p.truncate_fully_and_start_at(7),
+    "goes": lambda p: p.delete(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_no_append_straddles_a_change(desk: Desk, change: Callable[[Partition], object]) -> None:
+    """Partition.leaderIsrUpdateLock: an append is over before the role or the log is another. It
+    holds the first lock over its write, and not the second, so that who changes holds both."""
+    partition = desk.partition()
+    waits_for_appends = []
+
+    class State:
+        def __enter__(self) -> None:
+            waits_for_appends.append(partition._changing.locked())
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    partition._lock = State()  # type: ignore[assignment]
+    change(partition)
+    assert waits_for_appends
+    assert all(waits_for_appends)
+
+
+def test_orders_are_carried_out_one_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ReplicaManager.replicaStateChangeLock, of all three: their controllers' epochs are compared
+    and what they say is done under it, whichever planes they come in on."""
+    changes = desk.manager._state_changes
+    alone: dict[str, bool] = {}
+
+    def watch(owner: Any, method: str) -> None:
+        real = getattr(owner, method)
+
+        def noted(*args: Any) -> Any:
+            alone[method] = alone.get(method, True) and changes._lock.locked()
+            return real(*args)
+
+        monkeypatch.setattr(owner, method, noted)
+
+    orders = [
+        ("ensure_log", lambda: desk.leader_and_isr(lead(4))),
+        ("drop_partition", lambda: desk.stop_replica("t-0", delete=True)),
+        ("take_in_metadata", lambda: desk.metadata(("t-0", 2))),
+    ]
+    watch(changes, "_adopt")
+    for does, ordered in orders:
+        watch(desk.manager, does)
+        alone.clear()
+        ordered()
+        assert alone == {"_adopt": True, does: True}
 
 
 def thread_of(desk: Desk) -> Any:
