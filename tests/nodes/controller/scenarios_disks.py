@@ -35,6 +35,26 @@ def loses_a_disk(o: Office) -> Iterator[None]:
     o.answer(ApiKey.LEADER_AND_ISR)
 
 
+def had_lost_a_disk_when_it_went(o: Office) -> Iterator[None]:
+    """Its answer is looked at when it is gone; who comes back has all that it says it has.
+
+    channel + 2
+    1.1 > 1 UpdateMetadata live 1,2
+    1.1 > 2 UpdateMetadata live 1,2: t-0 leader 1 epoch 1.1 by 1 isr 1 of 1,2
+    1.1 > 2 LeaderAndIsr leaders 1: t-0 leader 1 epoch 1.1 by 1 isr 1 of 1,2
+    1.1 > 1,2 UpdateMetadata live 1,2: t-0 leader 1 epoch 1.1 by 1 isr 1 of 1,2
+    """
+    o.start(2)
+    o.topic("t", (1, 2))
+    o.run()
+    o.answers = lambda b, api, _t, p: STORAGE if b == 2 else NONE
+    o.leave(2)
+    o.answer(ApiKey.LEADER_AND_ISR)
+    o.answers = lambda b, api, _t, p: NONE
+    yield
+    o.join(2)
+
+
 def says_that_it_lost_a_disk(o: Office) -> Iterator[None]:
     """KIP-112 (processLogDirEventNotification): it does not say what lay there, so it is asked
     about all of its replicas. The notice goes, also one that nobody can read.
