@@ -183,6 +183,12 @@ def tells_positions_late(version: Version) -> bool:
     return version >= (4, 0, 0)
 
 
+def tells_old_clients_nothing(version: Version) -> bool:
+    """Who asks for a group's positions by OffsetFetch 1 and is to be refused gets no row, and so no
+    error: from 3.5 until 3.9.2, 4.0.2 and 4.1 (KAFKA-19246, KafkaApis.fetchOffsetsForGroup)."""
+    return (3, 5, 0) <= version < (3, 9, 2) or (4, 0, 0) <= version < (4, 0, 2)
+
+
 def first_look_ms(version: Version) -> int:
     """When a broker that began looks after its logs for the first time (LogManager): since 3.8 as
     it is told by log.initial.task.delay.ms, half a minute before that."""

@@ -38,6 +38,8 @@ from harness.sut.kafka_versions import (
     takes_orders_by_request,
     takes_our_control_requests,
     tells_committed_ends,
+    tells_old_clients_nothing,
+    tells_positions_late,
 )
 from harness.sut.protocol import ClockTie, Limits, NodeLayout, Planes, Ports, SupportLayout
 
@@ -114,6 +116,14 @@ class KafkaZk:
     @property
     def dead_groups_unknown(self) -> bool:
         return calls_dead_groups_unknown(self._version)
+
+    @property
+    def positions_told_late(self) -> bool:
+        return tells_positions_late(self._version)
+
+    @property
+    def old_clients_untold(self) -> bool:
+        return tells_old_clients_nothing(self._version)
 
     @property
     def first_look_ms(self) -> int:

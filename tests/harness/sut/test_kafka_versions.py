@@ -195,6 +195,20 @@ def test_whose_new_coordinators_tell_positions_late(name: str, late: bool) -> No
     assert not isinstance(registry.get("dualplane"), KnowsItsCoordinators)
 
 
+@pytest.mark.parametrize(
+    ("name", "untold"),
+    [
+        ("kafka-zk@3.4.1", False), ("kafka-zk@3.5.0", True), ("kafka-kraft@3.9.1", True),
+        ("kafka-zk@3.9.2", False), ("kafka-kraft@4.0.1", True), ("kafka-kraft@4.0.2", False),
+        ("kafka-kraft@4.3.1", False),
+    ],
+)  # fmt: skip
+def test_who_tells_old_clients_of_no_refusal(name: str, untold: bool) -> None:
+    sut = registry.get(name)
+    assert isinstance(sut, KnowsItsCoordinators)
+    assert sut.old_clients_untold is untold
+
+
 def test_without_a_release_a_system_is_what_it_was() -> None:
     assert registry.get("kafka-zk").name == "kafka-zk"
     assert Capability.CONTROL_REQUESTS in registry.get("kafka-zk").capabilities
