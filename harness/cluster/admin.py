@@ -142,6 +142,20 @@ class ClusterAdmin:
             accept_again={_UNKNOWN_TOPIC_OR_PARTITION},
         )
 
+    def delete_records(self, node: int, topic: str, partition: int, offset: int) -> None:
+        """Returns once every live replica has deleted them (DeleteRecords, KIP-107)."""
+        rows = [{"partition_index": partition, "offset": offset}]
+        entity = request(
+            ApiKey.DELETE_RECORDS,
+            1,
+            topics=[{"name": topic, "partitions": rows}],
+            timeout=_REQUEST_MS,
+        )
+        what = f"deleting records of {topic}-{partition}"
+        self._ask_broker(
+            node, entity, lambda answer: [p for t in answer.topics for p in t.partitions], what
+        )
+
     def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None:
         grouped: dict[str, list[int]] = defaultdict(list)
         for topic, partition in partitions:
@@ -246,7 +260,8 @@ class ClusterAdmin:
                 if not bad:
                     return rows
                 code = int(bad[0].error_code)
-                reason = f"{error_name(code)} ({bad[0].error_message})"
+                message = getattr(bad[0], "error_message", None)
+                reason = error_name(code) + (f" ({message})" if message else "")
                 for_good = code != _UNKNOWN_SERVER_ERROR
             if for_good or time.monotonic() > deadline:
                 raise FaultFailed(f"{what}: {reason}")
