@@ -162,7 +162,7 @@ def test_a_queue_has_as_many_places_as_it_was_given(
 def resting(
     *,
     idle_s: float = 9.9,
-    network: float = 0.99,
+    network: tuple[float, float] = (0.99, 0.99),
     queue: int = 0,
     until: float = 20_000,
     busy_ms: int = 0,
@@ -184,7 +184,7 @@ def resting(
             (f"{HANDLERS}ControlPlaneRequestHandlerAvgIdlePercent", "Count"): 30e9
             + idle_s * 1e9 * second,
             (f"{NETWORK}SocketServer,name=ControlPlaneNetworkProcessorAvgIdlePercent", "Value"): (
-                network
+                network[second]
             ),
             (f"{NETWORK}SocketServer,name=NetworkProcessorAvgIdlePercent", "Value"): 0.98,
             (f"{NETWORK}RequestChannel,name=ControlPlaneRequestQueueSize", "Value"): queue,
@@ -208,11 +208,14 @@ def test_a_plane_that_nobody_asks_is_idle(spark: Any) -> None:
         "a machine that stood still before": stood_still(resting(idle_s=0), 9_900, 5_000),
         "a machine that stood still for a moment": stood_still(resting(idle_s=0), 15_000, 800),
         "more than all the time": resting(idle_s=22.5),
-        "its network thread": resting(network=0.1),
+        "its network thread": resting(network=(0.1, 0.1)),
         "nobody waits in it": resting(queue=3),
     }
     lawful = {
         "idle": resting(),
+        "its network thread waited for a core": resting(network=(0.98, 0.1)),
+        "in both a little": resting(network=(0.8, 0.83)),
+        "and so it did before": resting(network=(0.1, 0.98)),
         "asked all the while": resting(busy_ms=7_900, idle_s=2),
         "of whom it is not told for how long": resting(answered=False, idle_s=0),
         "twice in no time": resting(until=11_500, idle_s=0),
