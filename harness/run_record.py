@@ -86,6 +86,7 @@ def begun_record(
                 "leaderless_untold": _may(arm.sut, lambda old: old.leaderless_untold),
                 "stopped_leave_waiting": _may(arm.sut, lambda old: old.stopped_leave_waiting),
                 "old_clients_untold": _coordinates(arm.sut, lambda its: its.old_clients_untold),
+                "epoch_after_office": _may(arm.sut, lambda old: old.epoch_after_office),
                 "dead_groups_unknown": _may(arm.sut, lambda old: old.dead_groups_unknown),
                 "first_look_ms": first_look_ms(scenario, settings, arm.sut),
                 "positions_told_late": _coordinates(arm.sut, lambda its: its.positions_told_late),

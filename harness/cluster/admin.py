@@ -77,7 +77,7 @@ class ClusterAdmin:
         """Returns once every partition has a state in ZooKeeper."""
         entity = request(
             ApiKey.CREATE_TOPICS,
-            3,
+            2,
             topics=[
                 {
                     "name": topic,
@@ -111,7 +111,7 @@ class ClusterAdmin:
         self._operate(
             f"adding partitions to topic {topic}",
             request(
-                ApiKey.CREATE_PARTITIONS, 1, topics=[grown], timeout=10_000, validate_only=False
+                ApiKey.CREATE_PARTITIONS, 0, topics=[grown], timeout=10_000, validate_only=False
             ),
             lambda answer: [(r.name, r.error_code, r.error_message) for r in answer.results],
             accept={_REQUEST_TIMED_OUT},
@@ -136,7 +136,7 @@ class ClusterAdmin:
         """Returns once the controller has answered; a dead replica holds the deletion itself up."""
         self._operate(
             f"deleting topic {topic}",
-            request(ApiKey.DELETE_TOPICS, 3, topic_names=[topic], timeout=10_000),
+            request(ApiKey.DELETE_TOPICS, 1, topic_names=[topic], timeout=10_000),
             lambda answer: [(t.name, t.error_code, None) for t in answer.responses],
             accept={_REQUEST_TIMED_OUT},
             accept_again={_UNKNOWN_TOPIC_OR_PARTITION},
@@ -147,7 +147,7 @@ class ClusterAdmin:
         rows = [{"partition_index": partition, "offset": offset}]
         entity = request(
             ApiKey.DELETE_RECORDS,
-            1,
+            0,
             topics=[{"name": topic, "partitions": rows}],
             timeout=_REQUEST_MS,
         )

@@ -273,6 +273,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def epoch_after_office(self) -> bool:
+        """Whether who takes office raises the controller epoch in a second write."""
+        ...
+
+    @property
     def dead_groups_unknown(self) -> bool:
         """Whether who asks for a group that its coordinator just let go is called no member."""
         ...
