@@ -11,8 +11,8 @@
     Log for partition T-P is renamed to           when a StopReplica that deletes had been applied
     [Partition ...] ISR updated to 1,3            isr_change ([1,3] in 2.x)
     [Partition ...] T-P starts at leader epoch    whom it leads from which offset on (until 2.5)
-    1 successfully elected as the controller      controller, elected (before 2.1 only the next line,
-                                                  Epoch incremented to 4, tells of which epoch)
+    1 successfully elected as the controller      controller, elected
+    Epoch incremented to 4                        controller, elected (before 2.1)
     Resigned                                      controller, resigned
 
 A truncation's line tells where to, not where from: the log's end is taken from the broker's last
