@@ -335,12 +335,6 @@ def _office(history: History) -> Iterator[Finding]:
             )
 
 
-def _raises(history: History) -> Iterator[Row]:
-    for row in in_order(history):
-        if row["what"] == "controller_epoch" and row["step"] != "removed":
-            yield row
-
-
 def _out_of_office(history: History) -> Iterator[Finding]:
     in_force: dict[Trial, Row] = {}
     states: dict[Key, Ruled] = {}
