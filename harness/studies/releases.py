@@ -91,7 +91,7 @@ def page(entries: Sequence[Entry]) -> str:
     lines += [
         "",
         "Before 2.1 clients are told no leader epochs (KIP-320), and what is judged by those alone "
-        "is not judged there; of 1.0 and before nothing is played.",
+        "is not judged there; of 0.11 and before nothing is played.",
     ]
     cannot = sorted({_cannot(entry) for entry in entries if entry.verdict == "skipped"})
     lines += ["", "Not played there:", "", *cannot] if cannot else []

@@ -3,7 +3,7 @@
 A *capability by version* is one function here, named for what Kafka gained, with the release that
 brought it. Nothing else compares version numbers.
 
-    1.1 .. 3.9   ZooKeeper mode          3.3 .. 4.x   KRaft mode (fit for production from 3.3)
+    1.0 .. 3.9   ZooKeeper mode          3.3 .. 4.x   KRaft mode (fit for production from 3.3)
     2.1          leader epochs in Metadata and Fetch (KIP-320); the controller epoch is raised with
                  the office (KAFKA-6082)
     2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380); ends of
@@ -54,8 +54,8 @@ class UnknownVersion(ValueError):
     """The message says which versions are allowed."""
 
 
-ALLOWED: Final = {Mode.ZOOKEEPER: "1.1.0 to 3.9.x", Mode.KRAFT: "3.3.0 and later"}
-_FIRST: Final = {Mode.ZOOKEEPER: Version(1, 1, 0), Mode.KRAFT: Version(3, 3, 0)}
+ALLOWED: Final = {Mode.ZOOKEEPER: "1.0.0 to 3.9.x", Mode.KRAFT: "3.3.0 and later"}
+_FIRST: Final = {Mode.ZOOKEEPER: Version(1, 0, 0), Mode.KRAFT: Version(3, 3, 0)}
 _AFTER: Final = {Mode.ZOOKEEPER: Version(4, 0, 0), Mode.KRAFT: Version(100, 0, 0)}
 
 
@@ -91,12 +91,12 @@ def tells_committed_ends(version: Version) -> bool:
 
 
 def newest_plain_fetch(version: Version) -> int:
-    """Fetch 11 came with 2.3 (KIP-392), 10 with 2.1, 7 with 1.1. From 2.4 on a follower answers
+    """Fetch 11 came with 2.3 (KIP-392), 10 with 2.1, 6 with 1.0. From 2.4 on a follower answers
     nobody who asks with less than 11; until then it answers whoever calls itself a debugging
     replica."""
     if version >= (2, 3, 0):
         return 11
-    return 10 if version >= (2, 1, 0) else 7
+    return 10 if version >= (2, 1, 0) else 6
 
 
 def takes_orders_by_request(version: Version) -> bool:

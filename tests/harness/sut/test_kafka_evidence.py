@@ -427,6 +427,7 @@ ELECTED = "1 successfully elected as the controller"
     [
         [f"{ELECTED}. Epoch incremented to 4 and epoch zk version is now 4"],
         [ELECTED, "Incrementing controller epoch in ZooKeeper", "Epoch incremented to 4"],
+        [ELECTED, "Incremented epoch to 4", "Ready to serve as the new controller with epoch 4"],
     ],
 )
 def test_elected_and_resigned(tmp_path: Path, elected: list[str]) -> None:
