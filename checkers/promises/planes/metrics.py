@@ -73,6 +73,9 @@ more: where cores are short, whoever floods waits for one as well. What is not t
 far less (a handler's work: 0.002), and so is a wrong unit."""
 _ALIKE: Final = 0.1
 """By so much two shares of time may differ that are the same."""
+_RESTING: Final = 0.3
+"""The same at rest, of one thread's last second and of several threads': on a machine that others
+keep busy one of them may wait for a core (seen: 0.83 beside 0.97)."""
 SHORTEST_NS: Final = 2_000_000_000
 """Between two readings: a second is what the network threads' idle share is told of."""
 MARGIN_NS: Final = 500_000_000
@@ -178,7 +181,7 @@ def _at_rest(
         if asked is None:
             asked = _asked(history)
         outcome.saw(arm, trial, RESTED, len(told[-1].values))
-        for mbean, words in _control(told, asked.get((arm, trial, node), [])):
+        for mbean, words in _control(told, asked.get((arm, trial, node), []), _RESTING):
             metric = mbean.removeprefix("name=")
             yield Finding(
                 RULE,
@@ -258,7 +261,7 @@ def _data(flood: Flood, told: list[Told]) -> Said:
     yield from _expired("", last)
 
 
-def _control(told: list[Told], asked: list[Asked]) -> Said:
+def _control(told: list[Told], asked: list[Asked], alike: float = _ALIKE) -> Said:
     first, last = told[0], told[-1]
     span = last.from_t - first.t
     asked = [one for one in asked if not one.on_data_plane]
@@ -281,7 +284,7 @@ def _control(told: list[Told], asked: list[Asked]) -> Said:
         name = "name=ControlPlaneNetworkProcessorAvgIdlePercent"
         share = last.of(name)
         others = last.of("name=NetworkProcessorAvgIdlePercent")
-        least = max(min(others or 0, 1 - busy) - _ALIKE, SLACK * (1 - busy))
+        least = max(min(others or 0, 1 - busy) - alike, SLACK * (1 - busy))
         if share is not None and share < least:
             yield name, f"{share:.0%} idle, those of the data plane {others or 0:.0%}, {waits}"
     yield from _expired("ControlPlane", last)

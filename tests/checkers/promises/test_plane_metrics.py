@@ -201,10 +201,12 @@ def test_a_plane_that_nobody_asks_is_idle(spark: Any) -> None:
         "waits that have ended": resting(idle_s=0),
         "more than all the time": resting(idle_s=22.5),
         "its network thread": resting(network=0.1),
+        "its network thread, for a third of the time": resting(network=0.66),
         "nobody waits in it": resting(queue=3),
     }
     lawful = {
         "idle": resting(),
+        "its network thread waited for a core": resting(network=0.7),
         "asked all the while": resting(busy_ms=7_900, idle_s=2),
         "of whom it is not told for how long": resting(answered=False, idle_s=0),
         "twice in no time": resting(until=11_500, idle_s=0),
