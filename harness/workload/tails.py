@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from typing import Final
 
 AT_ONCE: Final = {"max_wait_ms": 0, "min_bytes": 0}
-MAX_WAIT_MS: Final = 1_500
+MAX_WAIT_MS: Final = 2_500
+"""Long enough for its broker to tell meanwhile, asked by somebody else, that there is something."""
 _MIN_BYTES: Final = (1, 1, 2_000)
 _MOST_BYTES: Final = 64 * 1024
 _BACK: Final = 5

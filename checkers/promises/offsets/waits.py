@@ -8,8 +8,9 @@ to a consumer. So
 - ``answered-too-soon``: given nothing, before the time was up;
 - ``answered-with-too-little``: given less than ``min_bytes``, of all partitions together, before
   the time was up, and no segment began there, or up to where it ended;
-- ``answered-late``: answered when the time was up, once all was calm (`checkers.facts.calm`); the
-  broker had told an end behind that offset in the same leader epoch `LATE_NS` before.
+- ``answered-late``: answered when the time was up, `HEALED_NS` and more after the last fault; the
+  broker had told an end behind that offset in the same leader epoch `LATE_NS` before: it need not
+  hear of anything any more.
 
 Lawful, and looks similar: less than was asked for where the log goes on in another segment, of
 which nobody looks how much there is, also where that one begins with the first record that is given
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 WAITS: Final = "reads that waited where a log ends"
 LATE_NS: Final = 1_000_000_000
 """How much later than it could have been an answer is late: it takes milliseconds."""
+HEALED_NS: Final = 2_000_000_000
+"""By then what a link had kept back has come."""
 _EARLY_NS: Final = 20_000_000
 """Clocks of milliseconds may be off by one; this is ample."""
 _SOON_NS: Final = 5_000_000_000
@@ -79,11 +82,11 @@ def _whole(history: History) -> DataFrame:
 
 def _late(history: History, given: DataFrame, rows: DataFrame) -> DataFrame:
     since = [
-        {"arm": arm, "trial": trial, "_since": of.healed_t + of.needed_ns}
+        {"arm": arm, "trial": trial, "_since": of.healed_t + HEALED_NS}
         for (arm, trial), of in calm(history).items()
     ]
-    calm_since = F.broadcast(history.table(since, _SINCE))
-    late = rows.where("_over and min_bytes <= 1").join(calm_since, ["arm", "trial"])
+    healed = F.broadcast(history.table(since, _SINCE))
+    late = rows.where("_over and min_bytes <= 1").join(healed, ["arm", "trial"])
     late = late.where("invoke_t > _since").drop("_since")
     return _told(history, given, late, F.col("t") - LATE_NS).where("offset < _known")
 

@@ -120,6 +120,7 @@ CASES: dict[str, tuple[Any, str | None]] = {
     "who wants several may wait": (lambda s: late(s, least=2_000), None),
     "what was told ends there": (lambda s: late(s, offset=12, to=None), None),
     "not calm yet": (lambda s: late(s, healed=19_000), None),
+    "long enough after the last fault": (lambda s: late(s, healed=17_900), LATE),
     "told by another broker": (lambda s: late(s, node=2), None),
     "told in another leader epoch": (lambda s: late(s, believed_epoch=3), None),
 }
