@@ -17,8 +17,10 @@ from collections.abc import Mapping
 from typing import Final
 
 AT_ONCE: Final = {"max_wait_ms": 0, "min_bytes": 0}
-MAX_WAIT_MS: Final = 2_500
-"""Long enough for its broker to tell meanwhile, asked by somebody else, that there is something."""
+MAX_WAIT_MS: Final = 1_500
+BESIDE_MS: Final = 2_500
+"""The same where two are asked for: its broker is to tell meanwhile, asked by somebody else, that
+there is something."""
 _MIN_BYTES: Final = (1, 1, 2_000)
 _MOST_BYTES: Final = 64 * 1024
 _BACK: Final = 5
@@ -67,6 +69,7 @@ class Tails:
         if beside := self._beside(place):
             other = beside[turn % len(beside)]
             ends.insert(0, (other, self._ends[other]))
+            wait["max_wait_ms"] = BESIDE_MS
         return {at: {**self._read(at, to), **wait} for at, to in ends}
 
     def _beside(self, place: Place) -> list[Place]:

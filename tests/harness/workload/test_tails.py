@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.workload.tails import MAX_WAIT_MS, Tails
+from harness.workload.tails import BESIDE_MS, MAX_WAIT_MS, Tails
 
 A, B = ("t", 0), ("t", 1)
 MOST = 64 * 1024
@@ -71,6 +71,6 @@ def test_beside_a_partition_of_another_topic_it_waits_for_either_and_names_that_
     tails.told(other, 1, 8, 0)
     asked = [tails.go_on(A, read(3, 95), given) for _ in range(3)]
     assert [list(each) for each in asked] == [[other, A], [silent, A], [other, A]]
-    wait = {"max_wait_ms": MAX_WAIT_MS, "min_bytes": 2_000}
+    wait = {"max_wait_ms": BESIDE_MS, "min_bytes": 2_000}
     assert asked[1] == {silent: {**read(7, 2), **wait}, A: {**read(3, 104), **wait}}
     assert tails.begin(1) == {A: read(3, 99)}, "one at a time"
