@@ -407,5 +407,6 @@ PROMISE: Final = Promise(
         "failed beside others",
         "without ZooKeeper: settings, topics and brokers on which all brokers agree",
     ),
+    at_rest=frozenset({"log-otherwise", "producers-otherwise", "newest-otherwise"}),
     check=check,
 )
