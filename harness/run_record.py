@@ -87,6 +87,7 @@ def begun_record(
                 "stopped_leave_waiting": _may(arm.sut, lambda old: old.stopped_leave_waiting),
                 "old_clients_untold": _coordinates(arm.sut, lambda its: its.old_clients_untold),
                 "epoch_after_office": _may(arm.sut, lambda old: old.epoch_after_office),
+                "unclean_elections_wait": _may(arm.sut, lambda old: old.unclean_elections_wait),
                 "dead_groups_unknown": _may(arm.sut, lambda old: old.dead_groups_unknown),
                 "first_look_ms": first_look_ms(scenario, settings, arm.sut),
                 "positions_told_late": _coordinates(arm.sut, lambda its: its.positions_told_late),

@@ -79,6 +79,12 @@ def raises_epoch_later(version: Version) -> bool:
     return version < (2, 1, 0)
 
 
+def lets_unclean_elections_wait(version: Version) -> bool:
+    """A topic that is allowed unclean elections is elected a leader for when something else
+    happens: until 2.1 (KafkaController, TopicUncleanLeaderElectionEnable)."""
+    return version < (2, 1, 0)
+
+
 def tells_leader_epochs(version: Version) -> bool:
     """Clients are told leader epochs, and fetch with them: 2.1 (KIP-320)."""
     return version >= (2, 1, 0)

@@ -32,6 +32,7 @@ from harness.sut.kafka_versions import (
     keeps_topic_ids_late,
     leaves_leaderless_untold,
     leaves_waiting_at_stops,
+    lets_unclean_elections_wait,
     lets_who_stops_join,
     mixes_config_errors,
     newest_plain_fetch,
@@ -127,6 +128,10 @@ class KafkaZk:
     @property
     def epoch_after_office(self) -> bool:
         return raises_epoch_later(self._version)
+
+    @property
+    def unclean_elections_wait(self) -> bool:
+        return lets_unclean_elections_wait(self._version)
 
     @property
     def dead_groups_unknown(self) -> bool:

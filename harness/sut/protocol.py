@@ -278,6 +278,11 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def unclean_elections_wait(self) -> bool:
+        """Whether a topic that is allowed unclean elections waits for another occasion."""
+        ...
+
+    @property
     def dead_groups_unknown(self) -> bool:
         """Whether who asks for a group that its coordinator just let go is called no member."""
         ...

@@ -138,6 +138,7 @@ def test_before_leader_epochs_are_told_nothing_is_judged_by_them(release: str, t
     assert {"offset-reader", "offsets"} <= limits.unserved.keys() | limits.unjudged.keys()
     assert isinstance(sut, HasOldReleases)
     assert sut.epoch_after_office is not told
+    assert sut.unclean_elections_wait is not told
     assert sut.fetch_version == (10 if told else 6)
 
 
