@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from checkers import sail
+from checkers.facts.at_rest import appending
 from checkers.facts.standstills import PATIENCE_NS, clock_sets, standstills
 from checkers.facts.strain import BUSY, VERY_BUSY, busy
 from checkers.facts.whole_rows import VOID
@@ -269,12 +270,14 @@ def run_check(history: History, judged: Promise) -> tuple[CheckResult, Figures]:
 
 
 def found_by(history: History, judged: Promise) -> Outcome:
-    """What a promise's check found, less what proves nothing where the machine stood still."""
+    """What a promise's check found, less what proves nothing where the machine stood still, or
+    nothing came to rest."""
     outcome = judged.check(history)
     strange = sorted(set(outcome.counts) - set(judged.rules))
     if strange:
         raise ValueError(f"findings of rules that the promise does not have: {strange}")
     outcome.doubt(judged.rules, clock_sets(history))
+    outcome.doubt(judged.at_rest, appending(history))
     if judged.timed:
         outcome.doubt(judged.timed - judged.patient, standstills(history))
         outcome.doubt(judged.patient, standstills(history, PATIENCE_NS))

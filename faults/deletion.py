@@ -235,27 +235,34 @@ class RecreateTopic(BaseFault):
         params.done()
 
     def apply(self, ctx: Context) -> None:
-        before = {s.partition: list(s.replicas) for s in ctx.view.partitions(self.topic)}
-        if not before:
-            raise FaultFailed(f"there is no topic {self.topic}")
-        self.nodes = sorted({node for replicas in before.values() for node in replicas})
-        ctx.admin.delete_topic(self.topic)
-        wait_for(
-            ctx,
-            lambda: not ctx.view.partitions(self.topic),
-            timeout_ms=self.timeout_ms,
-            what=f"topic {self.topic} is gone",
-        )
-        ctx.sleep(self.apart_ms / 1000)
-        ctx.admin.create_topic(self.topic, before, {})
-        wait_for(
-            ctx,
-            lambda: self._led(ctx) == set(before),
-            timeout_ms=self.timeout_ms,
-            what=f"each partition of the new topic {self.topic} has a leader",
-        )
+        self.nodes = remake(ctx, self.topic, apart_ms=self.apart_ms, timeout_ms=self.timeout_ms)
         self.detail["topic"] = self.topic
         self.took_hold = True
 
-    def _led(self, ctx: Context) -> set[int]:
-        return {s.partition for s in ctx.view.partitions(self.topic) if s.leader >= 0}
+
+def remake(ctx: Context, topic: str, *, apart_ms: int, timeout_ms: int) -> list[int]:
+    """Delete a topic, and make it again with the replicas that it had; who has any."""
+    before = {s.partition: list(s.replicas) for s in ctx.view.partitions(topic)}
+    if not before:
+        raise FaultFailed(f"there is no topic {topic}")
+    ctx.admin.delete_topic(topic)
+    wait_for(
+        ctx,
+        lambda: not ctx.view.partitions(topic),
+        timeout_ms=timeout_ms,
+        what=f"topic {topic} is gone",
+    )
+    ctx.sleep(apart_ms / 1000)
+    ctx.admin.create_topic(topic, before, {})
+    await_led(ctx, topic, set(before), timeout_ms=timeout_ms)
+    return sorted({node for replicas in before.values() for node in replicas})
+
+
+def await_led(ctx: Context, topic: str, partitions: set[int], *, timeout_ms: int) -> None:
+    """Until these, and no others, have leaders."""
+    wait_for(
+        ctx,
+        lambda: {s.partition for s in ctx.view.partitions(topic) if s.leader >= 0} == partitions,
+        timeout_ms=timeout_ms,
+        what=f"each partition of topic {topic} has a leader",
+    )

@@ -51,6 +51,7 @@ from faults.leadership import MoveLeadership
 from faults.leading_again import LeadingAgain
 from faults.memory_limit import MemoryLimit
 from faults.moved_while_asking import MovedWhileAsking
+from faults.namesake import Namesake
 from faults.network import Isolate, LinkDown, Toxic
 from faults.oust_controller import OustController
 from faults.outdated_expansion import OutdatedExpansion
@@ -149,6 +150,7 @@ FAULTS: Final[Mapping[str, type[BaseFault]]] = {
         DeleteTopicAway,
         DeleteTopicMoving,
         RecreateTopic,
+        Namesake,
         GrowTopic,
         UnseenGrowth,
         AlterTopic,

@@ -32,7 +32,7 @@ class UnreadyPreferred(BaseFault):
         super().__init__(entry)
         params = Params(entry)
         self.topic, self.partition = read_partition(params)
-        self.back_ms = params.integer("back_ms", 10_000, low=1)
+        self.back_ms = params.integer("back_ms", 30_000, low=1)
         params.done()
 
     def apply(self, ctx: Context) -> None:

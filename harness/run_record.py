@@ -85,10 +85,12 @@ def begun_record(
                 "records_corrupt": _may(arm.sut, lambda old: old.records_corrupt),
                 "leaderless_untold": _may(arm.sut, lambda old: old.leaderless_untold),
                 "stopped_leave_waiting": _may(arm.sut, lambda old: old.stopped_leave_waiting),
-                "old_clients_untold": not limits_of(arm.sut).tells_old_clients,
+                "old_clients_untold": _coordinates(arm.sut, lambda its: its.old_clients_untold),
+                "epoch_after_office": _may(arm.sut, lambda old: old.epoch_after_office),
+                "unclean_elections_wait": _may(arm.sut, lambda old: old.unclean_elections_wait),
                 "dead_groups_unknown": _may(arm.sut, lambda old: old.dead_groups_unknown),
                 "first_look_ms": first_look_ms(scenario, settings, arm.sut),
-                "positions_told_late": _tells_positions_late(arm.sut),
+                "positions_told_late": _coordinates(arm.sut, lambda its: its.positions_told_late),
                 "leaders_write_isr": isinstance(arm.sut, HasOldReleases)
                 and Capability.ALTER_PARTITION not in arm.sut.capabilities,
                 "lag_max_ms": lag_max_ms(scenario, settings, arm.sut),
@@ -122,9 +124,10 @@ def _may(sut: SystemUnderTest, old: Callable[[HasOldReleases], bool]) -> bool:
     return isinstance(sut, (IsDescribed, RunsAlready))
 
 
-def _tells_positions_late(sut: SystemUnderTest) -> bool:
+def _coordinates(sut: SystemUnderTest, so: Callable[[KnowsItsCoordinators], bool]) -> bool:
+    """Whether its coordinators of groups may do so."""
     if isinstance(sut, KnowsItsCoordinators):
-        return sut.positions_told_late
+        return so(sut)
     return isinstance(sut, (IsDescribed, RunsAlready))
 
 

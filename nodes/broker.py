@@ -204,6 +204,8 @@ class KafkaServer:
             self._on_stop(
                 "controlled shutdown", lambda: controlled_shutdown(config, zk, broker_epoch)
             )
+            if not rules.hears_until_relieved():
+                self._on_stop("control plane", sockets.stop_control_plane)
         self._serve_metrics(logs.live_log_dirs)
         # What exists by now lives as long as the broker: collections need not look at it again,
         # and requests leave no cycles behind, so that collections can be rare.

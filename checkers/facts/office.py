@@ -1,22 +1,25 @@
 """Who was controller, and since when: every election that anybody told of.
 
 Two witnesses: ZooKeeper's log (`zk_write`), in which an election is one transaction that creates
-``/controller`` and raises ``/controller_epoch``; and the elected node itself (`controller`). The
-first is complete and ordered by zxid; the second has times of its own, and may be missing when the
-node died, or was stopped, between its election and saying so.
+``/controller`` and raises ``/controller_epoch`` (two of them until 2.1, KAFKA-6082); and the
+elected node itself (`controller`). The first is complete and ordered by zxid; the second has times
+of its own, and may be missing when the node died, or was stopped, between its election and saying
+so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from checkers.judging.witness import Pick
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
 
+EPOCH_LATER: Final = "epoch_after_office"
+"""In run.json, of an arm: its controllers take office first and raise the epoch then."""
 Trial = tuple[str, int]
 Row = Mapping[str, Any]
 
@@ -66,22 +69,43 @@ def in_zookeeper(history: History) -> set[Trial]:
     return found
 
 
-def _gather(history: History) -> dict[Trial, list[Election]]:
-    found: dict[Trial, list[Election]] = {}
+def taken(history: History) -> list[tuple[Row, Row | None]]:
+    """Each taking of the office, as ZooKeeper's log has it, with the write that raised the
+    controller epoch for it: of the same transaction, or (`EPOCH_LATER`) the next one before anybody
+    else took office. None where there is none."""
     raised = {
-        (r["arm"], r["trial"], r["zxid"]): r["controller_epoch"]
-        for r in history.rows("zk_write")
+        (r["arm"], r["trial"], r["zxid"]): r
+        for r in in_order(history)
         if r["what"] == "controller_epoch" and r["controller_epoch"] is not None
     }
-    for row in history.rows("zk_write"):
-        epoch = raised.get((row["arm"], row["trial"], row["zxid"]))
-        office = row["what"] == "controller" and row["step"] == "created"
-        if office and epoch is not None and row["node"] is not None:
+    found: list[tuple[Row, Row | None]] = []
+    waiting: dict[Trial, int] = {}
+    for row in in_order(history):
+        trial = (row["arm"], row["trial"])
+        own = raised.get((*trial, row["zxid"]))
+        if row["what"] == "controller" and row["step"] != "removed":
+            if own is None and raises_later(history, row["arm"]):
+                waiting[trial] = len(found)
+            found.append((row, own))
+        elif own is row and trial in waiting:
+            place = waiting.pop(trial)
+            found[place] = (found[place][0], row)
+    return found
+
+
+def raises_later(history: History, arm: str) -> bool:
+    return bool(history.run.arms.get(arm, {}).get(EPOCH_LATER))
+
+
+def _gather(history: History) -> dict[Trial, list[Election]]:
+    found: dict[Trial, list[Election]] = {}
+    for row, raised in taken(history):
+        if raised is not None and row["step"] == "created" and row["node"] is not None:
             election = Election(
                 node=row["node"],
-                controller_epoch=epoch,
-                t=row["t"] + (row["error_ns"] or 0),
-                zxid=row["zxid"],
+                controller_epoch=raised["controller_epoch"],
+                t=raised["t"] + (raised["error_ns"] or 0),
+                zxid=raised["zxid"],
             )
             found.setdefault((row["arm"], row["trial"]), []).append(election)
     for row in history.rows("controller"):

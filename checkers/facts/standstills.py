@@ -30,6 +30,15 @@ def standstills(history: History, least_ns: int = 0) -> dict[Trial, str]:
     return {trial: _says(lasted) for trial, lasted in lasting_ns.items() if sum(lasted) >= least_ns}
 
 
+def stood_still_ns(history: History, trial: Trial, from_t: int, to_t: int) -> int:
+    """For how long it did between two moments (ns). A row is written as the machine goes on."""
+    return sum(
+        max(0, min(row["t"], to_t) - max(row["t"] - row["lasting_ns"], from_t))
+        for row in history.rows("standstill")
+        if (row["arm"], row["trial"]) == trial
+    )
+
+
 def _says(lasted: list[int]) -> str:
     times = f"{len(lasted)} times, " if len(lasted) > 1 else ""
     return f"the machine stood still: {times}{sum(lasted) / 1e9:.1f} s in all"

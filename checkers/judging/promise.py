@@ -25,7 +25,9 @@ class Promise:
     judging. ``blind``: what it cannot see even then. ``timed``: the rules that hold somebody to a
     time; what they find while the machine stood still, or was busy, proves nothing
     (`checkers.facts.standstills`, `checkers.facts.strain`); ``patient``: those of them that give
-    five seconds and more, to which a moment of that does nothing.
+    five seconds and more, to which a moment of that does nothing. ``at_rest``: the rules that hold
+    one look at a log against another, or against what is to be in the end; what they find while
+    records are appended still proves nothing (`checkers.facts.at_rest`).
     """
 
     name: str
@@ -40,4 +42,5 @@ class Promise:
     blind: tuple[str, ...] = ()
     timed: frozenset[str] = frozenset()
     patient: frozenset[str] = frozenset()
+    at_rest: frozenset[str] = frozenset()
     check: Callable[[History], Outcome]

@@ -142,7 +142,9 @@ def check(history: History) -> Outcome:
     for row in (row for row in answered if row["known"]):
         if _may_be_untold(history, row):
             where = row["arm"], row["trial"], "versions-disagree"
-            outcome.excuse(*where, "some releases tell old clients nothing", of=TOLD)
+            outcome.excuse(
+                *where, "KAFKA-19246: who asks by OffsetFetch 1 is told of no refusal", of=TOLD
+            )
         else:
             known.append(row)
     for arm, trial, says in _of_two_minds(known):
@@ -391,7 +393,7 @@ PROMISE: Final = Promise(
     blind=(
         "what is said while the load lasts, but gauges of a leader whose followers lag on purpose, "
         "and moves that are held up on purpose",
-        "refusals to who asks for positions by OffsetFetch 1, but of the bundled broker",
+        "refusals to who asks for positions by OffsetFetch 1, of releases with KAFKA-19246",
         "metrics of systems that are neither bundled nor described with theirs; those that count "
         "no partitions",
         "settings of brokers that were given them while they run, and those of which their file "
@@ -405,5 +407,6 @@ PROMISE: Final = Promise(
         "failed beside others",
         "without ZooKeeper: settings, topics and brokers on which all brokers agree",
     ),
+    at_rest=frozenset({"log-otherwise", "producers-otherwise", "newest-otherwise"}),
     check=check,
 )

@@ -61,7 +61,7 @@ from checkers.facts.details import details
 from checkers.facts.histogram import Histogram, bucket_number
 from checkers.facts.in_sync_writes import Ruled, by_leader
 from checkers.facts.leadership import Key, key_of
-from checkers.facts.office import elections, in_order, written
+from checkers.facts.office import elections, in_order, raises_later, taken, written
 from checkers.facts.spans import latest
 from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
@@ -323,10 +323,9 @@ def _office(history: History) -> Iterator[Finding]:
                     *trial,
                     (written(before), written(row)),
                 )
-    at = {(row["arm"], row["trial"], row["zxid"]) for row in _raises(history)}
-    for row in in_order(history):
-        taken = row["what"] == "controller" and row["step"] != "removed"
-        if taken and (row["arm"], row["trial"], row["zxid"]) not in at:
+    for row, raise_ in taken(history):
+        # Whoever may raise it later may have died before.
+        if raise_ is None and not raises_later(history, row["arm"]):
             yield Finding(
                 "office-without-epoch",
                 f"node {row['node']} took office without raising the controller epoch",
@@ -334,12 +333,6 @@ def _office(history: History) -> Iterator[Finding]:
                 row["trial"],
                 (written(row),),
             )
-
-
-def _raises(history: History) -> Iterator[Row]:
-    for row in in_order(history):
-        if row["what"] == "controller_epoch" and row["step"] != "removed":
-            yield row
 
 
 def _out_of_office(history: History) -> Iterator[Finding]:

@@ -77,7 +77,7 @@ class ClusterAdmin:
         """Returns once every partition has a state in ZooKeeper."""
         entity = request(
             ApiKey.CREATE_TOPICS,
-            3,
+            2,
             topics=[
                 {
                     "name": topic,
@@ -111,7 +111,7 @@ class ClusterAdmin:
         self._operate(
             f"adding partitions to topic {topic}",
             request(
-                ApiKey.CREATE_PARTITIONS, 1, topics=[grown], timeout=10_000, validate_only=False
+                ApiKey.CREATE_PARTITIONS, 0, topics=[grown], timeout=10_000, validate_only=False
             ),
             lambda answer: [(r.name, r.error_code, r.error_message) for r in answer.results],
             accept={_REQUEST_TIMED_OUT},
@@ -136,10 +136,24 @@ class ClusterAdmin:
         """Returns once the controller has answered; a dead replica holds the deletion itself up."""
         self._operate(
             f"deleting topic {topic}",
-            request(ApiKey.DELETE_TOPICS, 3, topic_names=[topic], timeout=10_000),
+            request(ApiKey.DELETE_TOPICS, 1, topic_names=[topic], timeout=10_000),
             lambda answer: [(t.name, t.error_code, None) for t in answer.responses],
             accept={_REQUEST_TIMED_OUT},
             accept_again={_UNKNOWN_TOPIC_OR_PARTITION},
+        )
+
+    def delete_records(self, node: int, topic: str, partition: int, offset: int) -> None:
+        """Returns once every live replica has deleted them (DeleteRecords, KIP-107)."""
+        rows = [{"partition_index": partition, "offset": offset}]
+        entity = request(
+            ApiKey.DELETE_RECORDS,
+            0,
+            topics=[{"name": topic, "partitions": rows}],
+            timeout=_REQUEST_MS,
+        )
+        what = f"deleting records of {topic}-{partition}"
+        self._ask_broker(
+            node, entity, lambda answer: [p for t in answer.topics for p in t.partitions], what
         )
 
     def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None:
@@ -246,7 +260,8 @@ class ClusterAdmin:
                 if not bad:
                     return rows
                 code = int(bad[0].error_code)
-                reason = f"{error_name(code)} ({bad[0].error_message})"
+                message = getattr(bad[0], "error_message", None)
+                reason = error_name(code) + (f" ({message})" if message else "")
                 for_good = code != _UNKNOWN_SERVER_ERROR
             if for_good or time.monotonic() > deadline:
                 raise FaultFailed(f"{what}: {reason}")

@@ -17,6 +17,8 @@ from nodes.wire.codec import WireError, build
 CLIENT_ID: Final = "biplane-harness"
 METADATA_VERSION: Final = 7
 """The first that tells leader epochs (Kafka 2.1)."""
+_IDEA_VERSION: Final = 1
+"""The first that tells the controller."""
 
 
 class NoAnswer(Exception):
@@ -61,7 +63,7 @@ def served(address: tuple[str, int], timeout_s: float) -> dict[int, tuple[int, i
 
 def cluster_idea(address: tuple[str, int], timeout_s: float) -> ClusterIdea:
     """What the broker at ``address`` tells clients about its peers."""
-    answer = ask(address, request(ApiKey.METADATA, METADATA_VERSION, topics=[]), timeout_s)
+    answer = ask(address, request(ApiKey.METADATA, _IDEA_VERSION, topics=[]), timeout_s)
     return ClusterIdea(
         controller=int(answer.controller_id),
         brokers=frozenset(int(broker.node_id) for broker in answer.brokers),

@@ -43,6 +43,7 @@ PROCESS: Final = "final-read"
 _DEBUGGING_REPLICA: Final = -2
 _CONSUMER: Final = -1
 _FETCH_VERSION: Final = 11
+_LIST_VERSION: Final = 1
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
@@ -292,7 +293,7 @@ def _offsets(
     answer = connection.request(
         request(
             ApiKey.LIST_OFFSETS,
-            4,
+            _LIST_VERSION,
             replica_id=reader.replica_id,
             topics=_grouped(
                 wanted, "name", lambda r: {"partition_index": r.partition, "timestamp": timestamp}

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 from faults.protocol import Link
 from harness.cluster.ask import (
     CLIENT_ID,
-    METADATA_VERSION,
     NoAnswer,
     ask,
     error_name,
@@ -47,6 +46,8 @@ _TIMEOUT_S: Final = 20.0
 _TIMEOUT_MS: Final = 15_000
 _GONE_S: Final = 30.0
 """Nobody waits for so long but on a busy machine."""
+_METADATA: Final = 4
+"""The first in which nobody makes a topic by asking for it."""
 _KNOWN_S: Final = 5.0
 _LOOK_S: Final = 0.1
 _PARTITIONS, _MORE = 3, 5
@@ -229,7 +230,7 @@ def _lived_through(asker: _Asker) -> Iterator[Row]:
 
 def _await_known(asker: _Asker) -> None:
     """Whoever made it waited for one broker. Raises `Elsewhere`: one hears of it too late."""
-    asked = request(ApiKey.METADATA, METADATA_VERSION, topics=[{"name": TOPIC}])
+    asked = request(ApiKey.METADATA, _METADATA, topics=[{"name": TOPIC}])
     until = time.monotonic() + _KNOWN_S
     for node in asker.view.live_brokers():
         while True:
@@ -272,7 +273,7 @@ def _leave_nothing(asker: _Asker) -> None:
     if not any(name == TOPIC for _, name in asker.view.pending()):
         ask(
             asker.at(asker.controller),
-            request(ApiKey.DELETE_TOPICS, 3, topic_names=[TOPIC], timeout=_TIMEOUT_MS),
+            request(ApiKey.DELETE_TOPICS, 1, topic_names=[TOPIC], timeout=_TIMEOUT_MS),
             _TIMEOUT_S,
         )
     until = time.monotonic() + _GONE_S

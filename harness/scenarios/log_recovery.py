@@ -12,6 +12,9 @@ they should be it may believe once.
 Before, a leader is stopped in order with records that nobody else has. It reads no log when it is
 back, and believes its indexes; what only it has it must cut all the same, of a log that it opened
 whole: the other one by which it was succeeded has gone on from there.
+
+And in the end a topic is made again, which one broker has alone. It dies when the namesake is
+young: where the former's log began, which is still on its disk, is not where the namesake's does.
 """
 
 from __future__ import annotations
@@ -46,6 +49,9 @@ AHEAD = "ahead"
 asks for its times: Apache Kafka forgets those of what it has cut so (BIPLANE-2)."""
 AHEAD_PER_S = 40.0
 AHEAD_RECORDS = 10
+NAMESAKE = "namesake"
+NAMESAKE_PER_S, FORMER_RECORDS, FEW_RECORDS = 4.0, 20, 3
+"""What goes with the former topic is excused, and must be little."""
 ASKED_MS = 500
 AHEAD_MS = 2500
 """From the end of that to the next."""
@@ -53,6 +59,8 @@ SESSION_TIMEOUT_MS = 2000
 STEP_MS = 3500
 STOPPED_MS = 2000
 """What a stop in order and a start take, and more."""
+NAMESAKE_MS = 7000
+"""The same, a deletion, and a kill."""
 MODES = ("scrambled", "torn", "garbage", "cut")
 CONFIGS = {**LOG_APPEND_TIME, "min.insync.replicas": "2"}
 
@@ -65,6 +73,7 @@ def _topics(stage: Stage) -> Sequence[Topic]:
             assignment=led_by(stage.victim, stage.others, 1),
             configs={**CONFIGS, **SHORT_SEGMENTS},
         ),
+        Topic(name=NAMESAKE, assignment=spread(1, stage.others, 1)),
     ]
 
 
@@ -95,13 +104,26 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
             for name, acks, first_value in (("all", -1, 3_000_000_000), ("one", 1, 4_000_000_000))
         ),
         Role(role="consumer", process="consumer-ahead", params={"topics": topics}),
+        Role(
+            # Not librdkafka: it takes a namesake's leaders, whose epochs begin anew, for old news.
+            role="joint-producer",
+            process="producer-namesake",
+            params={
+                "topics": {NAMESAKE: 1},
+                "acks": -1,
+                "rate_per_s": NAMESAKE_PER_S,
+                "first_value": 5_000_000_000,
+            },
+        ),
     ]
 
 
 def _plan(rng: random.Random, profile: Profile) -> Plan:
     """Each mode in turn, beginning with the one that only a checksum can tell. Each fault waits for
     the one before: how long the first takes, only it knows."""
-    steps = max(2, int(profile.chaos_s * 1000) // STEP_MS)
+    chaos_ms = int(profile.chaos_s * 1000)
+    least = min(len(MODES), max(2, chaos_ms // STEP_MS))
+    steps = max(least, (chaos_ms - AHEAD_MS - STOPPED_MS - NAMESAKE_MS) // STEP_MS)
     entries = [
         Entry(
             id="ahead",
@@ -130,6 +152,19 @@ def _plan(rng: random.Random, profile: Profile) -> Plan:
                 },
             )
         )
+    entries.append(
+        Entry(
+            id=NAMESAKE,
+            fault="namesake",
+            at_ms=entries[-1].at_ms + STEP_MS,
+            duration_ms=0,
+            params={
+                "partition": f"{NAMESAKE}-0",
+                "records": FORMER_RECORDS,
+                "few": FEW_RECORDS,
+            },
+        )
+    )
     begins_ms = [entry.at_ms for entry in entries]
     return Plan.of(rng.getrandbits(31), rested(in_turn(entries), rng, profile, begins_ms))
 

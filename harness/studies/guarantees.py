@@ -70,6 +70,9 @@ def _section(promise: Promise) -> str:
     if promise.patient:
         patient = ", ".join(f"`{rule}`" for rule in promise.rules if rule in promise.patient)
         lines.append(f"- Only where it stood still for a second and more: {patient}.")
+    if promise.at_rest:
+        held = ", ".join(f"`{rule}`" for rule in promise.rules if rule in promise.at_rest)
+        lines.append(f"- **Proves nothing where records were appended in the end still**: {held}.")
     if promise.blind:
         lines.append(f"- **Blind** to {'; '.join(promise.blind)}.")
     lines.append(f"- **Scenarios**: {_scenarios(promise)}.")

@@ -25,6 +25,7 @@ from harness.sut.kafka_versions import Mode, parse_version
 
 LEDGER: Final = "releases.jsonl"
 LINES_OF_RELEASES: Final = (
+    "kafka-zk@1.1.1",
     "kafka-zk@2.1.1",
     "kafka-zk@2.4.1",
     "kafka-zk@2.8.2",
@@ -35,10 +36,10 @@ LINES_OF_RELEASES: Final = (
 )
 """From the first that can be judged on (`harness.sut.kafka_versions`)."""
 KNOWN: Final = {
-    "departures: dead-in-sync": ("KAFKA-3143", (2, 1, 0), (2, 3, 0)),
+    "departures: dead-in-sync": ("KAFKA-3143", (1, 1, 0), (2, 3, 0)),
     "groups: member-fenced": ("KAFKA-10284", (2, 3, 0), (2, 6, 1)),
     "offsets: given-beyond-end": ("KAFKA-9838", (2, 4, 0), (2, 5, 1)),
-    "stale-metadata: metadata-never-converged": ("KAFKA-9212", (2, 1, 0), (2, 4, 0)),
+    "stale-metadata: metadata-never-converged": ("KAFKA-9212", (1, 1, 0), (2, 4, 0)),
     "recovery: left-behind": ("KAFKA-13972", (2, 6, 0), (3, 5, 0)),
 }
 """By rule: the bug of Kafka (ZooKeeper mode) that breaks it, the first release that has it, among
@@ -89,8 +90,8 @@ def page(entries: Sequence[Entry]) -> str:
     lines += [_row(key, of) for key, of in groups]
     lines += [
         "",
-        "Of 2.0 and before nothing is played: their Metadata tells no leader epoch (KIP-320), by "
-        "which nearly all is judged.",
+        "Before 2.1 clients are told no leader epochs (KIP-320), and what is judged by those alone "
+        "is not judged there; of 0.11 and before nothing is played.",
     ]
     cannot = sorted({_cannot(entry) for entry in entries if entry.verdict == "skipped"})
     lines += ["", "Not played there:", "", *cannot] if cannot else []

@@ -20,7 +20,6 @@ from harness.sut.broker_properties import FIRST_LOOK_MS, broker_properties, rend
 from harness.sut.protocol import (
     ClockTie,
     GaugesPage,
-    Limits,
     NodeLayout,
     Planes,
     Ports,
@@ -57,7 +56,6 @@ class DualPlaneServer:
     planted_bugs: Final = frozenset(MUTANTS)
     configs: Final = CONFIGS
     first_look_ms: Final = FIRST_LOOK_MS
-    limits: Final = Limits(tells_old_clients=True)
 
     def prepare(self, programs: Programs) -> None:
         _source_root()

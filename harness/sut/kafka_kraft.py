@@ -39,6 +39,7 @@ from harness.sut.kafka_versions import (
     first_look_ms,
     has_small_segments,
     logs_with_log4j2,
+    tells_old_clients_nothing,
     tells_positions_late,
 )
 from harness.sut.protocol import ClockTie, NodeLayout, Planes, Ports, SupportLayout
@@ -77,6 +78,10 @@ class KafkaKraft:
     @property
     def positions_told_late(self) -> bool:
         return tells_positions_late(self.release.version)
+
+    @property
+    def old_clients_untold(self) -> bool:
+        return tells_old_clients_nothing(self.release.version)
 
     @property
     def first_look_ms(self) -> int:

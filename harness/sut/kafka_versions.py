@@ -3,8 +3,9 @@
 A *capability by version* is one function here, named for what Kafka gained, with the release that
 brought it. Nothing else compares version numbers.
 
-    2.1 .. 3.9   ZooKeeper mode          3.3 .. 4.x   KRaft mode (fit for production from 3.3)
-    2.1          leader epochs in Metadata (KIP-320): what came before cannot be judged
+    1.0 .. 3.9   ZooKeeper mode          3.3 .. 4.x   KRaft mode (fit for production from 3.3)
+    2.1          leader epochs in Metadata and Fetch (KIP-320); the controller epoch is raised with
+                 the office (KAFKA-6082)
     2.2          control.plane.listener.name (KIP-291), broker epochs (KIP-380); ends of
                  logs that are committed (KIP-207)
     2.4          leaders elected and partitions reassigned by request (KIP-460, KIP-455)
@@ -53,8 +54,8 @@ class UnknownVersion(ValueError):
     """The message says which versions are allowed."""
 
 
-ALLOWED: Final = {Mode.ZOOKEEPER: "2.1.0 to 3.9.x", Mode.KRAFT: "3.3.0 and later"}
-_FIRST: Final = {Mode.ZOOKEEPER: Version(2, 1, 0), Mode.KRAFT: Version(3, 3, 0)}
+ALLOWED: Final = {Mode.ZOOKEEPER: "1.0.0 to 3.9.x", Mode.KRAFT: "3.3.0 and later"}
+_FIRST: Final = {Mode.ZOOKEEPER: Version(1, 0, 0), Mode.KRAFT: Version(3, 3, 0)}
 _AFTER: Final = {Mode.ZOOKEEPER: Version(4, 0, 0), Mode.KRAFT: Version(100, 0, 0)}
 
 
@@ -73,6 +74,22 @@ def has_control_plane(version: Version) -> bool:
     return version >= (2, 2, 0)
 
 
+def raises_epoch_later(version: Version) -> bool:
+    """Who takes office raises the controller epoch in a second write: until 2.1 (KAFKA-6082)."""
+    return version < (2, 1, 0)
+
+
+def lets_unclean_elections_wait(version: Version) -> bool:
+    """A topic that is allowed unclean elections is elected a leader for when something else
+    happens: until 2.1 (KafkaController, TopicUncleanLeaderElectionEnable)."""
+    return version < (2, 1, 0)
+
+
+def tells_leader_epochs(version: Version) -> bool:
+    """Clients are told leader epochs, and fetch with them: 2.1 (KIP-320)."""
+    return version >= (2, 1, 0)
+
+
 def tells_committed_ends(version: Version) -> bool:
     """Who leads tells no end of a log that it does not know to be committed, and takes ListOffsets
     5, in whose answer it says so: 2.2 (KIP-207)."""
@@ -80,9 +97,12 @@ def tells_committed_ends(version: Version) -> bool:
 
 
 def newest_plain_fetch(version: Version) -> int:
-    """Fetch 11 came with 2.3 (KIP-392). From 2.4 on a follower answers nobody who asks with less;
-    until then it answers whoever calls itself a debugging replica."""
-    return 11 if version >= (2, 3, 0) else 10
+    """Fetch 11 came with 2.3 (KIP-392), 10 with 2.1, 6 with 1.0. From 2.4 on a follower answers
+    nobody who asks with less than 11; until then it answers whoever calls itself a debugging
+    replica."""
+    if version >= (2, 3, 0):
+        return 11
+    return 10 if version >= (2, 1, 0) else 6
 
 
 def takes_orders_by_request(version: Version) -> bool:
@@ -181,6 +201,12 @@ def tells_positions_late(version: Version) -> bool:
     """A new coordinator of a group tells what its high watermark covers: since 4.0 (KIP-848's
     CoordinatorRuntime; with require_stable it waits for what it has read beyond that)."""
     return version >= (4, 0, 0)
+
+
+def tells_old_clients_nothing(version: Version) -> bool:
+    """Who asks for a group's positions by OffsetFetch 1 and is to be refused gets no row, and so no
+    error: from 3.5 until 3.9.2, 4.0.2 and 4.1 (KAFKA-19246, KafkaApis.fetchOffsetsForGroup)."""
+    return (3, 5, 0) <= version < (3, 9, 2) or (4, 0, 0) <= version < (4, 0, 2)
 
 
 def first_look_ms(version: Version) -> int:

@@ -32,14 +32,26 @@ from harness.sut.kafka_versions import (
     keeps_topic_ids_late,
     leaves_leaderless_untold,
     leaves_waiting_at_stops,
+    lets_unclean_elections_wait,
     lets_who_stops_join,
     mixes_config_errors,
     newest_plain_fetch,
+    raises_epoch_later,
     takes_orders_by_request,
     takes_our_control_requests,
     tells_committed_ends,
+    tells_leader_epochs,
+    tells_old_clients_nothing,
+    tells_positions_late,
 )
 from harness.sut.protocol import ClockTie, Limits, NodeLayout, Planes, Ports, SupportLayout
+
+_BY_EPOCHS: Final = ("stale-metadata", "shown-metadata", "whole-metadata", "descriptions")
+"""Checks that hold leader epochs against each other as clients were told them."""
+_WITH_EPOCHS: Final = (
+    *("metadata-reader", "direct-producer", "joint-producer", "group-stranger", "refused-asker"),
+)
+"""Roles that ask in versions that have them."""
 
 
 class KafkaZk:
@@ -77,15 +89,17 @@ class KafkaZk:
 
     @property
     def limits(self) -> Limits:
-        if tells_committed_ends(self._version):
-            return Limits()
-        why = (
-            "before 2.2 a new leader tells ends that may lie behind what was acknowledged (KIP-207)"
-        )
-        return Limits(
-            unjudged={"offsets": why, "log-starts": why},
-            unserved={"offset-reader": why, "record-deleter": why},
-        )
+        unjudged: dict[str, str] = {}
+        unserved: dict[str, str] = {}
+        if not tells_committed_ends(self._version):
+            why = "before 2.2 new leaders tell ends before what was acknowledged (KIP-207)"
+            unjudged |= dict.fromkeys(("offsets", "log-starts"), why)
+            unserved |= dict.fromkeys(("offset-reader", "record-deleter"), why)
+        if not tells_leader_epochs(self._version):
+            why = "before 2.1 clients are told no leader epochs (KIP-320)"
+            unjudged |= dict.fromkeys(_BY_EPOCHS, why)
+            unserved |= dict.fromkeys(_WITH_EPOCHS, why)
+        return Limits(unjudged=unjudged, unserved=unserved)
 
     @property
     def topic_ids_late(self) -> bool:
@@ -112,8 +126,24 @@ class KafkaZk:
         return leaves_waiting_at_stops(self._version)
 
     @property
+    def epoch_after_office(self) -> bool:
+        return raises_epoch_later(self._version)
+
+    @property
+    def unclean_elections_wait(self) -> bool:
+        return lets_unclean_elections_wait(self._version)
+
+    @property
     def dead_groups_unknown(self) -> bool:
         return calls_dead_groups_unknown(self._version)
+
+    @property
+    def positions_told_late(self) -> bool:
+        return tells_positions_late(self._version)
+
+    @property
+    def old_clients_untold(self) -> bool:
+        return tells_old_clients_nothing(self._version)
 
     @property
     def first_look_ms(self) -> int:

@@ -176,9 +176,6 @@ class Limits:
     """Whether its brokers write nothing down of what they are asked."""
     clock_error_ms: int = 0
     """How far its brokers' wall clocks may be from this machine's."""
-    tells_old_clients: bool = False
-    """Whether it is held to what it refuses who cannot read an error above all (OffsetFetch 1):
-    some releases of Kafka look as if they told them nothing (KafkaApis.fetchOffsetsForGroup)."""
     unjudged: Mapping[str, str] = field(default_factory=dict)
     """By check that it shows nothing for: why."""
     unserved: Mapping[str, str] = field(default_factory=dict)
@@ -276,6 +273,16 @@ class HasOldReleases(Protocol):
         ...
 
     @property
+    def epoch_after_office(self) -> bool:
+        """Whether who takes office raises the controller epoch in a second write."""
+        ...
+
+    @property
+    def unclean_elections_wait(self) -> bool:
+        """Whether a topic that is allowed unclean elections waits for another occasion."""
+        ...
+
+    @property
     def dead_groups_unknown(self) -> bool:
         """Whether who asks for a group that its coordinator just let go is called no member."""
         ...
@@ -303,6 +310,11 @@ class KnowsItsCoordinators(Protocol):
     @property
     def positions_told_late(self) -> bool:
         """Whether one that has just begun may tell a lower position than its predecessor kept."""
+        ...
+
+    @property
+    def old_clients_untold(self) -> bool:
+        """Whether who cannot read an error above all is not told that it is refused."""
         ...
 
 

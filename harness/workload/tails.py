@@ -6,7 +6,9 @@ one who waits: until there are ``min_bytes``, mostly a single record and now and
 until ``max_wait_ms`` are over (KIP-74; Kafka's DelayedFetch). The read before it shows that there
 was nothing to be given at once, and that what had been given last lies in the middle of a segment.
 A broker is asked of the partitions that it leads, of one after another, by one who believes in the
-leader epoch in which it told its end.
+leader epoch in which it told its end. Where it leads a partition of another topic it is waited for
+what comes to either, and that one is named first: of two topics one may be silent, and records of
+the other are not to wait for it (ReplicaManager.fetchMessages watches all that was asked for).
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from typing import Final
 
 AT_ONCE: Final = {"max_wait_ms": 0, "min_bytes": 0}
 MAX_WAIT_MS: Final = 1_500
+BESIDE_MS: Final = 2_500
+"""The same where two are asked for: its broker is to tell meanwhile, asked by somebody else, that
+there is something."""
 _MIN_BYTES: Final = (1, 1, 2_000)
 _MOST_BYTES: Final = 64 * 1024
 _BACK: Final = 5
@@ -60,7 +65,21 @@ class Tails:
         self._ends[place] = max(end, self._ends[place])
         turn = self._waited[place] = self._waited.get(place, -1) + 1
         wait = {"max_wait_ms": MAX_WAIT_MS, "min_bytes": _MIN_BYTES[turn % len(_MIN_BYTES)]}
-        return {place: {**self._read(place, end), **wait}}
+        ends = [(place, end)]
+        if beside := self._beside(place):
+            other = beside[turn % len(beside)]
+            ends.insert(0, (other, self._ends[other]))
+            wait["max_wait_ms"] = BESIDE_MS
+        return {at: {**self._read(at, to), **wait} for at, to in ends}
+
+    def _beside(self, place: Place) -> list[Place]:
+        """What its leader leads of other topics."""
+        leader = self._led[place][1]
+        return [
+            other
+            for other, (_, node) in self._led.items()
+            if node == leader and other[0] != place[0]
+        ]
 
     def _read(self, place: Place, offset: int) -> dict[str, int]:
         most = {"max_bytes": _MOST_BYTES, "partition_max_bytes": _MOST_BYTES}

@@ -21,3 +21,8 @@ def mutes_who_waits() -> bool:
 def measures_own_plane() -> bool:
     """The control plane's metrics are of the control plane (KIP-291)."""
     return True
+
+
+def hears_until_relieved() -> bool:
+    """Who stops closes its listeners when it is relieved, not before (KafkaServer.shutdown)."""
+    return True

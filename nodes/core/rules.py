@@ -605,6 +605,7 @@ class Rules:
     counts_what_remains: Callable[[], bool] = counts_what_remains
     mutes_who_waits: Callable[[], bool] = planes.mutes_who_waits
     measures_own_plane: Callable[[], bool] = planes.measures_own_plane
+    hears_until_relieved: Callable[[], bool] = planes.hears_until_relieved
 
 
 RULES = Rules()

@@ -430,6 +430,15 @@ CONTROL: Final = (
         breaks={"counts_what_remains": no},
     ),
     Mutant(
+        name="hear-nothing-while-stopping",
+        says="a broker that is to stop closes its control plane before it asks to be relieved",
+        stands_for="KIP-291: who still leads hears that it leads no more",
+        scenario="broker-restart",
+        found_by="handing-over",
+        rule="would-not-hear",
+        breaks={"hears_until_relieved": no},
+    ),
+    Mutant(
         name="miss-what-changed-meanwhile",
         says="a broker whose session ended hears of no change of settings any more",
         stands_for="KIP-21: settings are changed while brokers run, and each of them goes by that",

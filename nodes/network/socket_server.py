@@ -52,6 +52,12 @@ class _Listener:
     processors: list[Processor]
     threads: list[threading.Thread]
 
+    def stop(self) -> None:
+        if self.threads:
+            self.acceptor.stop()
+            for processor in self.processors:
+                processor.stop()
+
 
 @dataclass(slots=True)
 class _PlaneParts:
@@ -168,10 +174,7 @@ class SocketServer:
         self.quotas.close()
         listeners = [listener for parts in self._planes() for listener in parts.listeners]
         for listener in listeners:
-            if listener.threads:
-                listener.acceptor.stop()
-                for processor in listener.processors:
-                    processor.stop()
+            listener.stop()
         deadline = time.monotonic() + timeout_s
         for parts in self._planes():
             for listener in parts.listeners:
@@ -187,6 +190,17 @@ class SocketServer:
             parts.listeners.clear()
             parts.channel.clear()
         log.info("%s Stopped socket server request processors", self._says)
+
+    def stop_control_plane(self) -> None:
+        """What came by it is answered no more, and nobody gets in (a planted bug)."""
+        if self._control is None:
+            return
+        for listener in self._control.listeners:
+            listener.stop()
+            for thread in listener.threads:
+                thread.join()
+            listener.acceptor.close()
+        self._control.listeners.clear()
 
     def shutdown(self) -> None:
         """Ends the handlers, the data plane's first."""

@@ -235,9 +235,37 @@ def test_on_a_busy_machine_nobody_is_late(
         )
 
 
+@pytest.mark.parametrize(
+    ("rule", "component", "verdict"),
+    [
+        ("stuck", "load", Verdict.UNKNOWN),
+        ("stuck", "runtime", Verdict.INVALID),
+        ("lost", "load", Verdict.INVALID),
+    ],
+)
+def test_two_looks_at_a_log_that_grows_prove_nothing(
+    story: Any, spark: Any, rule: str, component: str, verdict: Verdict
+) -> None:
+    def check(_history: History) -> Outcome:
+        outcome = Outcome()
+        outcome.saw(story.arm, 0, "records")
+        outcome.add(Finding(rule, "says", story.arm, 0, ()))
+        return outcome
+
+    story.add("infra", 40, component=component, reason="records were appended for 20 s")
+    judged = dataclasses.replace(
+        promise("records"), check=check, rules={"stuck": "", "lost": ""}, at_rest={"stuck"}
+    )
+    result, _ = run_check(story.history(spark), judged)
+    assert result.verdict is verdict
+    says = f"{story.arm}, trial 0: 1 x stuck, but records were appended for 20 s"
+    assert (says in result.reasons) is (verdict is Verdict.UNKNOWN)
+
+
 def test_who_is_held_to_a_time_is_a_rule() -> None:
     for each in promises():
         assert each.patient <= each.timed <= set(each.rules), each.name
+        assert each.at_rest <= set(each.rules), each.name
 
 
 def test_a_crashing_checker_is_unknown(story: Any, spark: Any) -> None:

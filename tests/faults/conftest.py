@@ -154,6 +154,9 @@ class FakeCluster:
         for key in [key for key in self.states if key[0] == topic]:
             del self.states[key]
 
+    def delete_records(self, node: int, topic: str, partition: int, offset: int) -> None:
+        self.calls.append(("delete_records", node, topic, partition, offset))
+
     def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None:
         self.calls.append(("elect_preferred", tuple(partitions)))
         moved = False

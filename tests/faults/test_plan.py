@@ -129,7 +129,7 @@ WITHOUT_DEFAULTS = (
     *("uneven-failover", "lagged-move", "grow-topic", "alter-topic", "unheard-news"),
     *("unseen-settings", "unseen-growth", "hung-broker", "leading-again", "contrary-orders"),
     *("isr-lag-succeeded", "unclean-allowed", "unheard-election", "crossed-epochs"),
-    "forsaken-orders",
+    *("forsaken-orders", "namesake"),
 )
 
 

@@ -193,7 +193,8 @@ def test_a_torn_log_ends_where_a_batch_of_its_leader_ends() -> None:
 
 def test_a_broker_that_was_stopped_in_order_is_the_first_to_be_torn() -> None:
     for plan in plans("log-recovery"):
-        ahead, first, *others = plan.entries
+        ahead, first, *others, namesake = plan.entries
+        assert (namesake.fault, namesake.after) == ("namesake", others[-1].id)
         assert (ahead.fault, first.after) == ("stopped-ahead", "ahead")
         assert first.params["stopped_first"]
         assert first.params["mode"] == "scrambled"  # only who looks at its checksum sees it

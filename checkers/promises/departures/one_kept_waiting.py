@@ -9,7 +9,8 @@ and although it had meanwhile answered somebody (a reader of metadata) who came 
 Judged of producers that have one request at a time on a connection, on topics with LogAppendTime.
 
 Lawful, and looks similar: a disk that stands still, which keeps whoever is next from being
-appended, too; a broker that was paused, began anew, or whose clients' links a fault had slowed.
+appended, too; a broker that was paused, began anew, or whose clients' links a fault had slowed; one
+that leads again, and had taken other records at those offsets before.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ def one_kept_waiting(history: History, outcome: Outcome) -> Iterator[Finding]:
         "acks = 1 and type = 'ok' and offset >= 0 and log_append_time_ms >= 0 and node is not null"
     )
     sent = sent.join(F.broadcast(history.table(senders, _SENDERS)), ["arm", "trial", "process"])
-    log = Window.partitionBy(*TP, "node").orderBy("offset")
-    later_ms = F.lead("log_append_time_ms").over(log)
+    # Who led and was succeeded may lead again, and take other records at the same offsets.
+    log = Window.partitionBy(*TP, "node", "leader_epoch").orderBy("offset")
+    next_ms = F.lead("log_append_time_ms").over(log)
+    later_ms = F.when(next_ms >= F.col("log_append_time_ms"), next_ms)
     # A millisecond is told by its beginning.
     later_t = monotonic_ns(later_ms + 1, offset_ns)
     owed = later_t + slack_ns(history) + LATE_NS

@@ -16,7 +16,8 @@ it begins and ends; so nothing is judged near a change of the topic's assignment
 last member in sync is away is written again and again, without a leader; and one whose leader,
 alone in sync, is gone when a controller comes into office may be left as it is until that leader is
 back and elected anew (KAFKA-3143, mended in 2.3; taken from releases whose leaders write in-sync
-sets). An unclean election leaves only the leader in sync.
+sets). An unclean election leaves only the leader in sync. Who is dead and was left in sync (before
+2.3, `checkers.promises.departures`) could not have led.
 Without ZooKeeper nobody tells of the order of replicas.
 """
 
@@ -48,9 +49,15 @@ def elections(history: History, outcome: Outcome) -> Iterator[Finding]:
     before: dict[Key, Row] = {}
     left: dict[tuple[str, int, int], int] = {}
     """By broker: zxid of the end of its last registration."""
+    gone: set[tuple[str, int, int]] = set()
     for row in in_order(history):
-        if row["what"] == "broker" and row["step"] == "removed":
-            left[row["arm"], row["trial"], row["node"]] = row["zxid"]
+        if row["what"] == "broker":
+            broker = (row["arm"], row["trial"], row["node"])
+            if row["step"] == "removed":
+                left[broker] = row["zxid"]
+                gone.add(broker)
+            else:
+                gone.discard(broker)
         if row["topic"] is None:
             continue
         if row["what"] == "topic":
@@ -68,7 +75,8 @@ def elections(history: History, outcome: Outcome) -> Iterator[Finding]:
         outcome.saw(*key[:2], ELECTIONS)
         away = left.get((*key[:2], old["leader"]), -1) > old["zxid"]
         away = away and leaders_write(history, key[0])
-        found = _judge(old, row, orders.get(key, ()), away)
+        order = [one for one in orders.get(key, ()) if (*key[:2], one) not in gone]
+        found = _judge(old, row, order, away)
         if found is not None:
             rule, says = found
             says = f"{key[2]}-{key[3]} {says}, by controller epoch {row['controller_epoch']}"
@@ -76,7 +84,8 @@ def elections(history: History, outcome: Outcome) -> Iterator[Finding]:
 
 
 def _judge(old: Row, new: Row, order: Sequence[int], away: bool) -> tuple[str, str] | None:
-    """``away``: whether who led before was away meanwhile."""
+    """``order``: its replicas that are registered; ``away``: whether who led before was away
+    meanwhile."""
     leader, isr = new["leader"], frozenset(new["isr"])
     if leader == old["leader"]:
         succeeded = new["controller_epoch"] != old["controller_epoch"]
@@ -92,7 +101,7 @@ def _judge(old: Row, new: Row, order: Sequence[int], away: bool) -> tuple[str, s
         return None
     return (
         "elected-out-of-order",
-        f"was given leader {leader}; its replicas are {list(order)}, and {passed[0]} is in the "
+        f"was given leader {leader}; of its replicas {list(order)} live, and {passed[0]} is in the "
         f"in-sync set {sorted(isr)} of that election",
     )
 

@@ -6,16 +6,18 @@ and looks again with each move of its high watermark: what is appended and not c
 to a consumer. So
 
 - ``answered-too-soon``: given nothing, before the time was up;
-- ``answered-with-too-little``: given less than ``min_bytes``, before the time was up, and no
-  segment began there, or up to where it ended;
-- ``answered-late``: answered when the time was up, once all was calm (`checkers.facts.calm`); the
-  broker had told an end behind that offset in the same leader epoch `LATE_NS` before.
+- ``answered-with-too-little``: given less than ``min_bytes``, of all partitions together, before
+  the time was up, and no segment began there, or up to where it ended;
+- ``answered-late``: answered when the time was up, `HEALED_NS` and more after the last fault; the
+  broker had told an end behind that offset in the same leader epoch `LATE_NS` before: it need not
+  hear of anything any more.
 
 Lawful, and looks similar: less than was asked for where the log goes on in another segment, of
 which nobody looks how much there is, also where that one begins with the first record that is given
 (an answer never spans two: that a later one has what lies on both sides of it all tells that there
 was none); who asks for what lies beyond a new leader's high watermark,
-and is answered at once; who is refused, as somebody else leads.
+and is answered at once; who is refused, as somebody else leads, and with that of whatever else was
+asked for. Who waits for several partitions is answered when one of them has enough, whichever.
 """
 
 from __future__ import annotations
@@ -38,10 +40,13 @@ if TYPE_CHECKING:
 WAITS: Final = "reads that waited where a log ends"
 LATE_NS: Final = 1_000_000_000
 """How much later than it could have been an answer is late: it takes milliseconds."""
+HEALED_NS: Final = 2_000_000_000
+"""By then what a link had kept back has come."""
 _EARLY_NS: Final = 20_000_000
 """Clocks of milliseconds may be off by one; this is ample."""
 _SOON_NS: Final = 5_000_000_000
 _LEADER: Final = [*TP, "node", "believed_epoch"]
+_ANSWER: Final = ["arm", "trial", "process", "node", "op"]
 _WANTED: Final = "least(min_bytes, max_bytes, partition_max_bytes)"
 _SINCE: Final = "arm string, trial int, _since bigint"
 
@@ -54,10 +59,10 @@ def waits(history: History, outcome: Outcome, given: DataFrame) -> list[DataFram
     rows = history.keep("reads that waited", lambda: rows.withColumn("_over", F.expr("t") >= over))
     for row in rows.groupBy("arm", "trial").count().toArrow().to_pylist():
         outcome.saw(row["arm"], row["trial"], WAITS, row["count"])
-    soon = rows.where("not _over")
-    nothing = soon.where("given_bytes = 0 and offset between log_start_offset and high_watermark")
+    soon = rows.where("not _over").join(_whole(history), _ANSWER).where("_refused = 0")
+    nothing = soon.where("_given = 0 and offset between log_start_offset and high_watermark")
     before = _told(history, given, nothing, F.col("invoke_t")).where("offset <= _known")
-    little = soon.where(f"given_bytes > 0 and given_bytes < {_WANTED}")
+    little = soon.where(f"given_bytes > 0 and _given < {_WANTED}")
     return [
         _broken("answered-too-soon", before, "max_wait_ms", "_known"),
         _broken("answered-with-too-little", _amid(given, little), "min_bytes", "given_bytes"),
@@ -65,13 +70,23 @@ def waits(history: History, outcome: Outcome, given: DataFrame) -> list[DataFram
     ]
 
 
+def _whole(history: History) -> DataFrame:
+    """Of each answer to who waited: ``_given``, bytes in all, and how many partitions of it were
+    ``_refused``."""
+    told = history.frame("read_at").where("max_wait_ms > 0 and topic is not null")
+    return told.groupBy(*_ANSWER).agg(
+        F.sum(F.coalesce("given_bytes", F.lit(0)).cast("long")).alias("_given"),
+        F.count(F.when(F.col("type") != "ok", 1)).alias("_refused"),
+    )
+
+
 def _late(history: History, given: DataFrame, rows: DataFrame) -> DataFrame:
     since = [
-        {"arm": arm, "trial": trial, "_since": of.healed_t + of.needed_ns}
+        {"arm": arm, "trial": trial, "_since": of.healed_t + HEALED_NS}
         for (arm, trial), of in calm(history).items()
     ]
-    calm_since = F.broadcast(history.table(since, _SINCE))
-    late = rows.where("_over and min_bytes <= 1").join(calm_since, ["arm", "trial"])
+    healed = F.broadcast(history.table(since, _SINCE))
+    late = rows.where("_over and min_bytes <= 1").join(healed, ["arm", "trial"])
     late = late.where("invoke_t > _since").drop("_since")
     return _told(history, given, late, F.col("t") - LATE_NS).where("offset < _known")
 

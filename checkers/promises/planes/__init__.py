@@ -23,8 +23,9 @@ Violations, with dual planes:
   (`one_handler`);
 - ``hung-up``: a broker closes a connection unasked, of who waits or of its controller (`hung_up`);
   with any planes;
-- ``plane-metric-otherwise``: under a flood, or of a control plane at rest, what KIP-291's metrics
-  say of a plane is not what was asked of that plane (`metrics`); with any planes;
+- ``plane-metric-otherwise``: under a flood what KIP-291's metrics say of a plane is not what was
+  asked of that plane (`metrics`); with any planes;
+- ``at-rest-otherwise``: once the load has ended, of a control plane that nobody asks;
 - ``queue-overfull``: and more requests wait in a queue than it has places.
 With any other planes: ``control-plane-unasked``, a request was handled by a control plane, or
 counted by one.
@@ -66,7 +67,7 @@ from checkers.promises.planes.behind_data import ANSWERED, PROBED, behind_data
 from checkers.promises.planes.held_answers import READY, held_answers
 from checkers.promises.planes.hung_up import RULE as HUNG_UP
 from checkers.promises.planes.hung_up import hung_up
-from checkers.promises.planes.metrics import RESTED, TOLD, plane_metrics
+from checkers.promises.planes.metrics import RESTED, RESTLESS, TOLD, plane_metrics
 from checkers.promises.planes.mixed import UPGRADE, past_its_listener
 from checkers.promises.planes.one_handler import RULE as TOGETHER
 from checkers.promises.planes.one_handler import handled_together
@@ -435,6 +436,7 @@ PROMISE: Final = Promise(
         "control-plane-unasked": "Where no control plane was asked for, there is none.",
         "past-its-listener": "While planes are introduced each controller uses its own listener.",
         "plane-metric-otherwise": "Metrics of a plane tell what was asked of that plane.",
+        RESTLESS: "A control plane that nobody asks is idle, by its own metrics.",
         "queue-overfull": "No more requests wait in a plane's queue than it has places.",
         "waits-behind-data": "Requests to a control plane do not wait for those to the data plane.",
         "answer-held": "An answer of a control plane leaves when it is ready.",

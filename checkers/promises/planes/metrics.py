@@ -25,7 +25,9 @@ And they are read twice once the load has ended (`AT_REST`): a plane that nobody
 idle all the while, and says so. A broker that counts a wait when it is over is right about a plane
 that is asked all the time, and wrong about this one.
 
-- ``plane-metric-otherwise``: a metric says something else.
+- ``plane-metric-otherwise``: a metric says something else beside a flood.
+- ``at-rest-otherwise``: it does once the load has ended. No standstill of the machine is an excuse,
+  but one between the two readings that took more than a tenth of that time (`_ALIKE`).
 - ``queue-overfull``: more requests wait in the queue of a plane than it has places
   (RequestQueueSize above ``queued.max.requests``, or the control plane's above `CONTROL_PLACES`).
   Whoever floods then fills a broker's memory, and no processor is kept from reading
@@ -48,6 +50,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyspark.sql import functions as F
 
 from checkers.facts.floods import Flood, broken_off, floods
+from checkers.facts.standstills import stood_still_ns
 from checkers.judging.outcome import Outcome
 from checkers.judging.witness import Finding, Pick
 from checkers.promises.planes.behind_data import disturbed, mean_ns
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from checkers.history.frames import History
 
 RULE: Final = "plane-metric-otherwise"
+RESTLESS: Final = "at-rest-otherwise"
 OVERFULL: Final = "queue-overfull"
 _PLACES: Final = "queued.max.requests"
 CONTROL_PLACES: Final = 20
@@ -175,13 +179,18 @@ def _at_rest(
         if len(told) < 2 or told[-1].from_t - told[0].t < SHORTEST_NS:
             outcome.unjudged(arm, "metrics at rest: read once, or twice in no time")
             continue
+        first, last = told[0], told[-1]
+        stood_ns = stood_still_ns(history, (arm, trial), first.from_t, last.t)
+        if stood_ns > _ALIKE * (last.from_t - first.t):
+            outcome.unjudged(arm, "metrics at rest: the machine stood still meanwhile")
+            continue
         if asked is None:
             asked = _asked(history)
         outcome.saw(arm, trial, RESTED, len(told[-1].values))
-        for mbean, words in _control(told, asked.get((arm, trial, node), [])):
+        for mbean, words in _control(told, asked.get((arm, trial, node), []), at_rest=True):
             metric = mbean.removeprefix("name=")
             yield Finding(
-                RULE,
+                RESTLESS,
                 f"node {node}'s metric {metric} says, once the load has ended: {words}",
                 arm,
                 trial,
@@ -258,7 +267,9 @@ def _data(flood: Flood, told: list[Told]) -> Said:
     yield from _expired("", last)
 
 
-def _control(told: list[Told], asked: list[Asked]) -> Said:
+def _control(told: list[Told], asked: list[Asked], *, at_rest: bool = False) -> Said:
+    """``at_rest``: of metrics that tell of the last second alone the best reading counts, for one
+    is as good as another, and a thread may wait for a core in one."""
     first, last = told[0], told[-1]
     span = last.from_t - first.t
     asked = [one for one in asked if not one.on_data_plane]
@@ -279,11 +290,17 @@ def _control(told: list[Told], asked: list[Asked]) -> Said:
         if waited_ns is not None and waited_ns / span < SLACK * (1 - busy):
             yield name, f"{waited_ns / span:.0%} idle, {waits}"
         name = "name=ControlPlaneNetworkProcessorAvgIdlePercent"
-        share = last.of(name)
-        others = last.of("name=NetworkProcessorAvgIdlePercent")
-        least = max(min(others or 0, 1 - busy) - _ALIKE, SLACK * (1 - busy))
-        if share is not None and share < least:
-            yield name, f"{share:.0%} idle, those of the data plane {others or 0:.0%}, {waits}"
+        shares = [
+            (share, one.of("name=NetworkProcessorAvgIdlePercent") or 0)
+            for one in (told if at_rest else [last])
+            if (share := one.of(name)) is not None
+        ]
+        share, others = max(shares, default=(1.0, 1.0))
+        least = SLACK * (1 - busy)
+        if not at_rest:
+            least = max(min(others, 1 - busy) - _ALIKE, least)
+        if share < least:
+            yield name, f"{share:.0%} idle, those of the data plane {others:.0%}, {waits}"
     yield from _expired("ControlPlane", last)
 
 

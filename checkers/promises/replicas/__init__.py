@@ -312,5 +312,6 @@ PROMISE: Final = Promise(
         "high watermarks with which brokers begin anew, and that are not 0",
     ),
     timed=frozenset({"high-watermark-behind", "high-watermark-stuck"}),
+    at_rest=frozenset({"high-watermark-behind", "high-watermark-stuck"}),
     check=check,
 )

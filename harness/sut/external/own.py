@@ -197,6 +197,10 @@ class OwnAdmin(ClusterAdmin):
         self._own.check([topic], "deleting a topic")
         super().delete_topic(topic)
 
+    def delete_records(self, node: int, topic: str, partition: int, offset: int) -> None:
+        self._own.check([topic], "deleting records")
+        super().delete_records(node, topic, partition, offset)
+
     def elect_preferred(self, partitions: Sequence[tuple[str, int]]) -> None:
         self._own.check([topic for topic, _ in partitions], "electing leaders")
         super().elect_preferred(partitions)

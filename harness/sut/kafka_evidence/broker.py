@@ -12,6 +12,8 @@
     [Partition ...] ISR updated to 1,3            isr_change ([1,3] in 2.x)
     [Partition ...] T-P starts at leader epoch    whom it leads from which offset on (until 2.5)
     1 successfully elected as the controller      controller, elected
+    Epoch incremented to 4                        controller, elected (before 2.1; Incremented epoch
+                                                  to 4 in 1.0)
     Resigned                                      controller, resigned
 
 A truncation's line tells where to, not where from: the log's end is taken from the broker's last
@@ -61,7 +63,8 @@ _STARTS: Final = re.compile(
     r"(\d+)(?: with high watermark (\d+))?\. "
 )
 _ELECTED: Final = re.compile(
-    r"\[Controller id=\d+\] \d+ successfully elected as the controller\. Epoch incremented to (\d+)"
+    r"\[Controller id=\d+\] (?:\d+ successfully elected as the controller\. )?"
+    r"(?:Epoch incremented|Incremented epoch) to (\d+)"
 )
 _RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
 _FAILS: Final = re.compile(r".* fails to send request .* to broker \S+ \(id: (\d+) ")

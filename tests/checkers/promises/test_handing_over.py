@@ -42,6 +42,11 @@ class Cluster(Story):
             if t is not None:
                 self.add("fault", t, fault=name, id=name, phase=phase)
 
+    def answer(self, t: float, *, took: float = 0.001, **fields: Any) -> None:
+        """What came of an order (s)."""
+        sent = (t - took) * S
+        self.add("control_response", t * S, send_t=sent, correlation_id=1, **fields)
+
     def stop(self, *, handed: bool, graceful: bool = True, back: float | None = 14 * S) -> Cluster:
         """Broker 1 is stopped by a fault at 10 s and gone at 12."""
         self.fault("stop", 9.9 * S, back)
@@ -308,6 +313,65 @@ def test_who_leads_nothing_any_more_is_told_so(spark: Any) -> None:
     assert told == {name: n for name, (_, n) in ASKED.items()}
     (finding,) = check(ASKED["told that it has it still"][0].history(spark)).findings
     assert "more than 4.5 s after" in finding.says
+
+
+def hears(
+    lost: float = 10.2,
+    *,
+    heard: float | None = 6,
+    until: float = 10.4,
+    epoch: int | None = 5,
+    failure: str = "disconnect",
+    fault: tuple[float, float] | None = None,
+    **more: Any,
+) -> Cluster:
+    """Broker 1 is stopped at 10 s; its controller is told by it at ``heard`` and not at ``lost``
+    (s), and takes it out of the last in-sync set at ``until``, in leader ``epoch`` after 4."""
+    cluster = Cluster()
+    followed: dict[str, Any] = {"what": "state", "step": "set", "leader": 2, "partition": 1}
+    cluster.zk(1 * S, isr=[1, 2, 3], leader_epoch=4, **followed)
+    if fault is not None:
+        cluster.fault("cut", fault[0] * S, fault[1] * S)
+    cluster.fault("stop", 9.9 * S, 24 * S)
+    cluster.node(10 * S, 1, "stop")
+    cluster.lead(10.1 * S, 2, 2, 3)
+    cluster.zk(until * S, isr=more.get("isr", [2, 3]), leader_epoch=epoch, **followed)
+    cluster.zk(20 * S, "broker", "removed", node=1)
+    cluster.node(20.1 * S, 1, "stopped", graceful=True)
+    cluster.node(24 * S, 1, "start")
+    order = {"node": 3, "boot": 1, "to": more.get("to", 1), "api": "LEADER_AND_ISR"}
+    if heard is not None:
+        cluster.answer(heard, error=0, **order)
+    cluster.answer(lost, failure=failure, took=more.get("took", 0.001), **order)
+    cluster.answer(lost + 0.1, failure="disconnect", **order)
+    return cluster
+
+
+HEARS = {
+    "while it is relieved": (hears(), 1),
+    "all was written by then": (hears(10.5), 0),
+    "all was written just then": (hears(10.39), 0),
+    "it was sent before the stop": (hears(10.001, took=0.01), 0),
+    "it was never reached": (hears(heard=None), 0),
+    "its link was cut in between": (hears(fault=(5, 7)), 0),
+    "its link was cut before": (hears(fault=(4, 5.5)), 1),
+    "another broker does not hear": (hears(to=2), 0),
+    "no answer in time": (hears(failure="timeout"), 0),
+    "its leader takes it out by itself": (hears(epoch=4), 0),
+    "no leader epoch is known": (hears(epoch=None), 0),
+    "it is not taken out": (hears(isr=[1, 2, 3]), 0),
+    "it may have given up by then": (hears(15.2, until=15.4), 0),
+    "it was late": (hears(14.5, until=14.8), 1),
+}
+
+
+def test_who_is_being_stopped_hears_its_controller_until_it_is_relieved(spark: Any) -> None:
+    judged = judged_together(spark, check, {name: story for name, (story, _) in HEARS.items()})
+    told = {name: rules.get("would-not-hear", 0) for name, (rules, _) in judged.items()}
+    assert told == {name: n for name, (_, n) in HEARS.items()}
+    found = check(hears().history(spark)).findings
+    (finding,) = (finding for finding in found if finding.rule == "would-not-hear")
+    assert "199 ms later, while its controller was relieving it, LEADER_AND_ISR" in finding.says
 
 
 def joined(

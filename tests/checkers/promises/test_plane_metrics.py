@@ -14,7 +14,7 @@ from tests.checkers.conftest import ARM, Story, judged_together
 MS = 1_000_000
 NETWORK = "kafka.network:type="
 HANDLERS = "kafka.server:type=KafkaRequestHandlerPool,name="
-RULE = "plane-metric-otherwise"
+RULE, RESTLESS = "plane-metric-otherwise", "at-rest-otherwise"
 
 
 def metrics(second: bool) -> dict[tuple[str, str], float]:
@@ -162,7 +162,7 @@ def test_a_queue_has_as_many_places_as_it_was_given(
 def resting(
     *,
     idle_s: float = 9.9,
-    network: float = 0.99,
+    network: tuple[float, float] = (0.99, 0.99),
     queue: int = 0,
     until: float = 20_000,
     busy_ms: int = 0,
@@ -184,7 +184,7 @@ def resting(
             (f"{HANDLERS}ControlPlaneRequestHandlerAvgIdlePercent", "Count"): 30e9
             + idle_s * 1e9 * second,
             (f"{NETWORK}SocketServer,name=ControlPlaneNetworkProcessorAvgIdlePercent", "Value"): (
-                network
+                network[second]
             ),
             (f"{NETWORK}SocketServer,name=NetworkProcessorAvgIdlePercent", "Value"): 0.98,
             (f"{NETWORK}RequestChannel,name=ControlPlaneRequestQueueSize", "Value"): queue,
@@ -196,26 +196,40 @@ def resting(
     return story
 
 
+def stood_still(story: Story, until: int, lasting: int, trial: int = 0) -> Story:
+    """In ms."""
+    story.add("standstill", until, process="pulse", lasting_ns=lasting * MS)["trial"] = trial
+    return story
+
+
 def test_a_plane_that_nobody_asks_is_idle(spark: Any) -> None:
     wrong = {
         "waits that have ended": resting(idle_s=0),
+        "a machine that stood still before": stood_still(resting(idle_s=0), 9_900, 5_000),
+        "a machine that stood still for a moment": stood_still(resting(idle_s=0), 15_000, 800),
         "more than all the time": resting(idle_s=22.5),
-        "its network thread": resting(network=0.1),
+        "its network thread": resting(network=(0.1, 0.1)),
         "nobody waits in it": resting(queue=3),
     }
     lawful = {
         "idle": resting(),
+        "its network thread waited for a core": resting(network=(0.98, 0.1)),
+        "in both a little": resting(network=(0.8, 0.83)),
+        "and so it did before": resting(network=(0.1, 0.98)),
         "asked all the while": resting(busy_ms=7_900, idle_s=2),
         "of whom it is not told for how long": resting(answered=False, idle_s=0),
         "twice in no time": resting(until=11_500, idle_s=0),
+        "a machine that stood still": stood_still(resting(idle_s=0), 15_000, 1_200),
+        "and once more": stood_still(stood_still(resting(idle_s=0), 13_000, 600), 15_000, 600),
         "the controller itself": resting(controller=2, idle_s=0),
         "one plane": resting(planes="single", idle_s=0),
     }
     found = judged_together(spark, check, wrong | lawful)
-    assert {name for name, (rules, _) in found.items() if rules.get(RULE)} == set(wrong)
+    assert {name for name, (rules, _) in found.items() if rules.get(RESTLESS)} == set(wrong)
     outcome = check(resting().history(spark))
     assert outcome.evidence[ARM, 0, RESTED] == 5
-    (finding,) = check(wrong["waits that have ended"].history(spark)).findings
+    elsewhere = stood_still(resting(idle_s=0), 15_000, 5_000, trial=1)
+    (finding,) = check(elsewhere.history(spark)).findings
     assert "0% idle, while nobody waited for it for 100%" in finding.says
 
 

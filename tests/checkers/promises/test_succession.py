@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from checkers.facts.in_sync_writes import LEADERS
+from checkers.facts.office import EPOCH_LATER
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.succession import LIVED_ON, check
@@ -274,11 +275,53 @@ def test_an_epoch_that_is_not_the_next(story: Any, log: Log, epoch: int) -> Asks
     assert (yield story).counts["office-without-epoch"] == 1
 
 
+TAKEN: dict[str, Any] = {"what": "controller", "step": "created", "node": 3}
+
+
+def raised_to(epoch: int) -> dict[str, Any]:
+    return {"what": "controller_epoch", "step": "set", "controller_epoch": epoch}
+
+
 @judging(check, log=office)
 def test_an_office_taken_without_an_epoch(story: Any, log: Log) -> Asks:
     log.resign(2)
     log.write({"what": "controller", "step": "created", "node": 3})
     assert (yield story).counts == {"office-without-epoch": 1}
+
+
+IN_TWO_WRITES: dict[str, tuple[list[dict[str, Any]], bool]] = {
+    "taken, then raised": ([TAKEN, raised_to(3)], True),
+    "taken, then raised by two": ([TAKEN, raised_to(4)], False),
+    "taken, and dead before it was raised": ([TAKEN], True),
+    "raised by who came next": ([TAKEN, TAKEN | {"node": 1}, raised_to(3)], True),
+}
+
+
+@pytest.mark.parametrize("later", [True, False])
+@pytest.mark.parametrize("name", IN_TWO_WRITES)
+@judging(check, log=office)
+def test_an_office_taken_before_the_epoch_is_raised(
+    story: Any, log: Log, name: str, later: bool
+) -> Asks:
+    """As it was until 2.1 (KAFKA-6082). Who took it is known by the epoch that was raised next."""
+    writes, lawful = IN_TWO_WRITES[name]
+    story.run["arms"][story.arm][EPOCH_LATER] = later
+    log.resign(2)
+    for row in writes:
+        log.write(row)
+    outcome = yield story
+    found = outcome.counts.get("office-without-epoch", 0)
+    assert (found == 0) is (later and lawful)
+
+
+@judging(check, log=office)
+def test_whose_the_epoch_is_that_is_raised_later(story: Any, log: Log) -> Asks:
+    story.run["arms"][story.arm][EPOCH_LATER] = True
+    log.resign(2)
+    for row in (TAKEN, TAKEN | {"node": 1}, raised_to(3)):
+        log.write(row)
+    elect(story, 600, 3, 3)
+    assert (yield story).counts == {"two-controllers": 1}
 
 
 @pytest.mark.parametrize(("node", "epoch", "n"), [(2, 2, 0), (3, 2, 1), (1, 2, 1), (3, 3, 1)])

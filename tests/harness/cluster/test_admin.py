@@ -162,6 +162,30 @@ def test_a_broker_that_does_not_tell_is_a_fault_that_failed(
         ClusterAdmin(nothing, links).broker_config(2, "n")
 
 
+@pytest.mark.parametrize("error", [0, 1])
+def test_records_are_deleted_by_their_leader(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    asked: list[tuple[Any, Any]] = []
+
+    def ask(address: Any, entity: Any, _timeout_s: float) -> Any:
+        asked.append((address, entity))
+        row = SimpleNamespace(partition_index=1, error_code=error)
+        return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[row])])
+
+    monkeypatch.setattr("harness.cluster.admin.ask", ask)
+    nothing: Any = None
+    links: Any = SimpleNamespace(address=lambda node, link, direct: (f"node-{node}", link, direct))
+    admin = ClusterAdmin(nothing, links)
+    if error:
+        with pytest.raises(FaultFailed, match=r"records of t-1: OFFSET_OUT_OF_RANGE$"):
+            admin.delete_records(2, "t", 1, 30)
+    else:
+        admin.delete_records(2, "t", 1, 30)
+    ((address, entity),) = asked
+    assert address == ("node-2", Link.CLIENT, True)
+    ((topic,), (row,)) = entity.topics, entity.topics[0].partitions
+    assert (topic.name, int(row.partition_index), int(row.offset)) == ("t", 1, 30)
+
+
 SESSION_ENDED, NOT_CONTROLLER, INVALID_CONFIG = -1, 41, 40
 
 

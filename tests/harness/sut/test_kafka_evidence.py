@@ -418,11 +418,23 @@ def test_sends_retries_and_answers(tmp_path: Path) -> None:
     assert found[3]["send_t"] == 200 * MS + MS // 2
 
 
-def test_elected_and_resigned(tmp_path: Path) -> None:
-    elected = "[Controller id=1] 1 successfully elected as the controller. Epoch incremented to 4 and epoch zk version is now 4"
+ELECTED = "1 successfully elected as the controller"
+"""Before 2.1 the epoch is raised, and told of, afterwards."""
+
+
+@pytest.mark.parametrize(
+    "elected",
+    [
+        [f"{ELECTED}. Epoch incremented to 4 and epoch zk version is now 4"],
+        [ELECTED, "Incrementing controller epoch in ZooKeeper", "Epoch incremented to 4"],
+        [ELECTED, "Incremented epoch to 4", "Ready to serve as the new controller with epoch 4"],
+    ],
+)
+def test_elected_and_resigned(tmp_path: Path, elected: list[str]) -> None:
     controller = "kafka.controller.KafkaController"
     resigned = log(90, "[Controller id=1] Resigned", controller)
-    write(tmp_path, "controller.log", [resigned, log(91, elected, controller), resigned])
+    lines = [log(91, f"[Controller id=1] {says}", controller) for says in elected]
+    write(tmp_path, "controller.log", [resigned, *lines, resigned])
     found = [(r["f"], r["event"], r["controller_epoch"]) for r in rows(tmp_path)]
     assert found == [("controller", "elected", 4), ("controller", "resigned", 4)]
 

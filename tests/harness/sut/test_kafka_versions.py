@@ -35,7 +35,7 @@ def test_versions_are_numbers_not_texts() -> None:
     [
         ("4.0.0", Mode.ZOOKEEPER),  # gone
         ("3.2.3", Mode.KRAFT),  # a preview
-        ("2.0.1", Mode.ZOOKEEPER),  # it tells clients of no leader epoch
+        ("0.11.0.3", Mode.ZOOKEEPER),
         ("2.8", Mode.ZOOKEEPER),
         ("latest", Mode.KRAFT),
         ("2.8.0/../x", Mode.ZOOKEEPER),
@@ -129,6 +129,19 @@ def test_who_can_be_told_to_look_after_its_logs_at_once(name: str, ms: int) -> N
     assert sut.first_look_ms == ms
 
 
+@pytest.mark.parametrize(("release", "told"), [("1.0.2", False), ("2.0.1", False), ("2.1.0", True)])
+def test_before_leader_epochs_are_told_nothing_is_judged_by_them(release: str, told: bool) -> None:
+    sut = registry.get(f"kafka-zk@{release}")
+    limits = limits_of(sut)
+    assert ("metadata-reader" in limits.unserved) is not told
+    assert ("stale-metadata" in limits.unjudged) is not told
+    assert {"offset-reader", "offsets"} <= limits.unserved.keys() | limits.unjudged.keys()
+    assert isinstance(sut, HasOldReleases)
+    assert sut.epoch_after_office is not told
+    assert sut.unclean_elections_wait is not told
+    assert sut.fetch_version == (10 if told else 6)
+
+
 @pytest.mark.parametrize(("release", "may"), [("2.2.0", True), ("2.3.1", False), ("3.9.2", False)])
 def test_who_calls_a_group_that_is_gone_one_without_that_member(release: str, may: bool) -> None:
     sut = registry.get(f"kafka-zk@{release}")
@@ -193,6 +206,20 @@ def test_whose_new_coordinators_tell_positions_late(name: str, late: bool) -> No
     assert isinstance(sut, KnowsItsCoordinators)
     assert sut.positions_told_late is late
     assert not isinstance(registry.get("dualplane"), KnowsItsCoordinators)
+
+
+@pytest.mark.parametrize(
+    ("name", "untold"),
+    [
+        ("kafka-zk@3.4.1", False), ("kafka-zk@3.5.0", True), ("kafka-kraft@3.9.1", True),
+        ("kafka-zk@3.9.2", False), ("kafka-kraft@4.0.1", True), ("kafka-kraft@4.0.2", False),
+        ("kafka-kraft@4.3.1", False),
+    ],
+)  # fmt: skip
+def test_who_tells_old_clients_of_no_refusal(name: str, untold: bool) -> None:
+    sut = registry.get(name)
+    assert isinstance(sut, KnowsItsCoordinators)
+    assert sut.old_clients_untold is untold
 
 
 def test_without_a_release_a_system_is_what_it_was() -> None:

@@ -21,6 +21,7 @@ from faults.protocol import PartitionState
 from harness.cluster.state import Endpoint, Registration
 from harness.workload import WorkloadError, launch
 from harness.workload.control_messages import leader_and_isr, update_metadata
+from harness.workload.tails import MAX_WAIT_MS
 from harness.workload.zk_state import Snapshot
 from nodes.wire.apis import ApiKey
 from nodes.wire.codec import parse_body, parse_header
@@ -378,7 +379,7 @@ def test_who_leads_tells_of_offsets_and_epochs_and_refuses_who_believes_in_the_p
     waits = [tuple(r.get(name) for name in asked) for r in every if r["max_bytes"] == 64 * 1024]
     assert {one for one in waits if not one[3]} == {(4, 95, 99, 0, 0)}
     assert {one for one in waits if one[3]} == {
-        *((4, 99, 99, 1_500, 1), (4, 99, 99, 1_500, 2_000)),
+        *((4, 99, 99, MAX_WAIT_MS, 1), (4, 99, 99, MAX_WAIT_MS, 2_000)),
     }
 
 

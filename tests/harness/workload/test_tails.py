@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.workload.tails import MAX_WAIT_MS, Tails
+from harness.workload.tails import BESIDE_MS, MAX_WAIT_MS, Tails
 
 A, B = ("t", 0), ("t", 1)
 MOST = 64 * 1024
@@ -57,3 +57,20 @@ def test_who_led_before_is_asked_no_more_and_what_it_gives_goes_on_nowhere() -> 
     assert tails.begin(2) == {A: read(4, 85)}
     tails.told(A, 2, 4, 80)
     assert tails.begin(2) == {A: read(4, 85)}, "an older answer, which came later"
+
+
+def test_beside_a_partition_of_another_topic_it_waits_for_either_and_names_that_one_first() -> None:
+    silent, other, elsewhere = ("s", 0), ("s", 1), ("u", 0)
+    tails = Tails()
+    tails.told(A, 1, 3, 100)
+    tails.told(B, 1, 3, 50)
+    tails.told(elsewhere, 2, 1, 9)
+    given = {"found_end": 104, "high_watermark": 104}
+    assert list(tails.go_on(A, read(3, 95), given)) == [A]
+    tails.told(silent, 1, 7, 2)
+    tails.told(other, 1, 8, 0)
+    asked = [tails.go_on(A, read(3, 95), given) for _ in range(3)]
+    assert [list(each) for each in asked] == [[other, A], [silent, A], [other, A]]
+    wait = {"max_wait_ms": BESIDE_MS, "min_bytes": 2_000}
+    assert asked[1] == {silent: {**read(7, 2), **wait}, A: {**read(3, 104), **wait}}
+    assert tails.begin(1) == {A: read(3, 99)}, "one at a time"

@@ -89,6 +89,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("list-no-moves", "lists_moves"),
         ("answer-out-of-turn", "mutes_who_waits"),
         ("measure-the-other-plane", "measures_own_plane"),
+        ("hear-nothing-while-stopping", "hears_until_relieved"),
         ("miss-what-changed-meanwhile", "looks_for_what_it_missed"),
         ("name-what-others-lead", "counts_what_remains"),
         ("keep-what-is-old", "lets_go_of_the_old"),

@@ -250,6 +250,19 @@ def test_what_waits_when_a_server_stops_is_dropped(start: Any, wire: Any, listen
     assert begun == [1]
 
 
+def test_who_hears_nothing_any_more_serves_all_others(start: Any, wire: Any) -> None:
+    """What a planted bug does before it stops."""
+    running = start(**DUAL)
+    controller, client = running.client("CONTROL"), running.client("DATA")
+    running.server.stop_control_plane()
+    assert controller.is_closed_by_peer()
+    with pytest.raises(OSError):
+        running.client("CONTROL")
+    client.send(wire.request(4, 7))
+    assert client.answer() == (7).to_bytes(4, "big")
+    running.server.stop_processing_requests()
+
+
 def test_a_full_queue_does_not_touch_the_control_plane(start: Any, wire: Any) -> None:
     running = start(queued_max_requests="5", **DUAL)
     gate = running.handle = Gate(wire)

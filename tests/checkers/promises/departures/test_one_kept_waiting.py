@@ -26,6 +26,7 @@ def story() -> Story:
         {"process": process, "role": role, "acks": acks, "topics": {"t": [0]}}
         for process, role, acks in (
             ("p", "direct-producer", 1),
+            ("another", "direct-producer", 1),
             ("all", "direct-producer", -1),
             ("library", "producer", 1),
         )
@@ -38,12 +39,14 @@ def story() -> Story:
     return told
 
 
-def sent(told: Story, *, t: float = OWED + 500, next_t: float = NEXT, **more: Any) -> None:
+def sent(
+    told: Story, *, t: float = OWED + 500, next_t: float = NEXT, by: str = "", **more: Any
+) -> None:
     """A record, and one that was appended after it."""
     own = {"node": 1, "invoke_t": SENT, "log_append_time_ms": SENT, **more}
     told.produce(t, 7, own.pop("offset", 5), **own)
     after = {"node": 1, "invoke_t": next_t, "log_append_time_ms": int(next_t)}
-    after["process"] = own.get("process", "p")
+    after["process"] = by or own.get("process", "p")
     told.produce(next_t + 5, 8, 6, **after)
 
 
@@ -55,6 +58,8 @@ def both(**more: Any) -> Any:
     return lambda s: (sent(s, **more), asked(s))
 
 
+LED_AGAIN: dict[str, Any] = {"next_t": SENT - 5_000, "by": "another"}
+"""The record at the next offset was of before."""
 CASES: dict[str, tuple[Any, bool]] = {
     "waited": (both(), True),
     "not for long": (both(t=OWED - 10), False),
@@ -72,6 +77,13 @@ CASES: dict[str, tuple[Any, bool]] = {
     "the log stood still": (both(next_t=OWED + 400), False),
     "nothing came after it": (both(offset=7), False),
     "another leader took the next": (lambda s: (sent(s), asked(s), by_another(s)), False),
+    "the next was taken long before, and cut": (
+        lambda s: (sent(s, **LED_AGAIN), asked(s), epochs(s, 3, 0)),
+        False,
+    ),
+    "so it was, and nobody tells of epochs": (lambda s: (sent(s, **LED_AGAIN), asked(s)), False),
+    "each is told with its epoch": (lambda s: (sent(s), asked(s), epochs(s, 3, 3)), True),
+    "the next is of another epoch": (lambda s: (sent(s), asked(s), epochs(s, 3, 4)), False),
     "acks=all": (both(process="all", acks=-1), False),
     "of who keeps records back": (both(process="library"), False),
     "refused": (both(type="fail", error=19), False),
@@ -84,6 +96,11 @@ CASES: dict[str, tuple[Any, bool]] = {
         True,
     ),
 }
+
+
+def epochs(told: Story, *leader_epochs: int) -> None:
+    for row, leader_epoch in zip(told.rows["produce"], leader_epochs, strict=True):
+        row["leader_epoch"] = leader_epoch
 
 
 def by_another(told: Story) -> None:

@@ -16,8 +16,13 @@ Written = tuple[int, int, tuple[int, ...]]
 STEP_MS = 1_000
 
 
-def logged(*states: Written, order: tuple[int, ...] = (1, 2, 3), reassigned_ms: int = -1) -> Story:
-    """States a second apart, from 100 s on."""
+def logged(
+    *states: Written,
+    order: tuple[int, ...] = (1, 2, 3),
+    reassigned_ms: int = -1,
+    registered: tuple[tuple[int, bool], ...] = (),
+) -> Story:
+    """States a second apart, from 100 s on. ``registered``: who came or went after the first."""
     story = Story()
     zxid = 0
 
@@ -33,6 +38,8 @@ def logged(*states: Written, order: tuple[int, ...] = (1, 2, 3), reassigned_ms: 
         step = "set" if number else "created"
         at_ms = 100_000 + STEP_MS * number
         write("state", step, at_ms, partition_epoch=number, controller_epoch=1, **fields)
+        for node, is_there in () if number else registered:
+            write("broker", "created" if is_there else "removed", at_ms + 1, node=node)
     if reassigned_ms >= 0:
         write("topic", "set", reassigned_ms, replicas=list(order))
     return story
@@ -44,6 +51,15 @@ CASES = {
     # Each rule broken, then what looks alike and is lawful.
     "the last in order": (logged(FIRST, (3, 1, (2, 3))), OUT),
     "the next in order": (logged(FIRST, (2, 1, (2, 3))), None),
+    "the next in order is dead": (
+        logged(FIRST, (3, 1, (2, 3)), registered=((2, False),)),
+        None,
+    ),
+    "the next in order is back": (
+        logged(FIRST, (3, 1, (2, 3)), registered=((2, False), (2, True))),
+        OUT,
+    ),
+    "somebody else is dead": (logged(FIRST, (3, 1, (2, 3)), registered=((1, False),)), OUT),
     "the next in order is not in sync": (logged(FIRST, (3, 1, (3,))), None),
     "another order": (logged(FIRST, (3, 1, (2, 3)), order=(1, 3, 2)), None),
     "back to the preferred": (

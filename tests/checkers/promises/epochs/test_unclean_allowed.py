@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from checkers.promises.epochs.unclean_allowed import ALLOWED, LIMIT_NS, unclean_allowed
+from checkers.promises.epochs.unclean_allowed import ALLOWED, LIMIT_NS, WAITS, unclean_allowed
 from tests.checkers.conftest import ARM, MS
 from tests.checkers.promises.epochs.zookeepers_log import ZookeepersLog
 from tests.checkers.together import Asks, judging, ruled
@@ -83,6 +83,17 @@ CASES: dict[str, tuple[tuple[Tell, ...], int, int]] = {
     "it did not come to that": ((lambda log: log.fault("unclean-allowed", 9_000, UNTIL),), 0, 0),
     "allowed as nothing else was": ((), 0, 0),
 }
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@judging(ruled(unclean_allowed))
+def test_who_elects_on_another_occasion_is_not_judged(waits: bool) -> Asks:
+    log = begin()
+    log.story.run["arms"][ARM] = {**log.story.run["arms"].get(ARM, {}), WAITS: waits}
+    log.allowed()
+    outcome = yield log.story
+    assert len(outcome.findings) == (not waits)
+    assert outcome.evidence.get((ARM, 0, ALLOWED), 0) == (not waits)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -66,6 +66,16 @@ def late(story: Story, *, known: float = 20_400, healed: float = 5_000, **more: 
     waits(story, **{"asked": 20_000, "t": 21_501, "offset": 10, "to": 12, "end": 12, **more})
 
 
+def beside(story: Story, *, of: dict[str, Any], op: int = 77, **more: Any) -> None:
+    """As `soon`, or `little` where something is given; the same answer tells ``of`` u-0, too."""
+    reads(story, 1_000, 1_010, 5, to=10)
+    reads(story, 1_000, 1_010, 5, to=10, topic="u")
+    both = {"op": op, "least": 2_000, "end": 12}
+    waits(story, 1_011, 1_311, 10, **{**both, **more})
+    waits(story, 1_011, 1_311, 10, topic="u", **{**both, **of})
+    reads(story, 2_000, 2_010, 8, to=14, end=14)
+
+
 CASES: dict[str, tuple[Any, str | None]] = {
     "it waits": (lambda s: soon(s, t=2_512), None),
     "nothing, before the time is up": (soon, SOON),
@@ -93,12 +103,24 @@ CASES: dict[str, tuple[Any, str | None]] = {
     "a segment begins there": (lambda s: little(s, then=(10, 14)), None),
     "nothing was read afterwards": (lambda s: little(s, then=None), None),
     "read much later": (little_and_much_later, None),
+    "another partition gives enough": (lambda s: beside(s, of={"given_bytes": 2_000}), None),
+    "another gives the rest": (lambda s: beside(s, to=12, of={"given_bytes": 1_800}), None),
+    "another does not give the rest": (
+        lambda s: beside(s, to=12, of={"given_bytes": 1_799}),
+        LITTLE,
+    ),
+    "another answer gives enough": (
+        lambda s: beside(s, to=12, of={"given_bytes": 2_000, "op": 78}),
+        LITTLE,
+    ),
+    "another partition is refused": (lambda s: beside(s, of={"type": "fail", "error": 6}), None),
     "late": (late, LATE),
     "not late": (lambda s: late(s, known=20_600), None),
     "in the end it did not wait so long": (lambda s: late(s, t=21_400), None),
     "who wants several may wait": (lambda s: late(s, least=2_000), None),
     "what was told ends there": (lambda s: late(s, offset=12, to=None), None),
     "not calm yet": (lambda s: late(s, healed=19_000), None),
+    "long enough after the last fault": (lambda s: late(s, healed=17_900), LATE),
     "told by another broker": (lambda s: late(s, node=2), None),
     "told in another leader epoch": (lambda s: late(s, believed_epoch=3), None),
 }

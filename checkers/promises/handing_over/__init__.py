@@ -25,7 +25,9 @@ Violations, for a stop that ended in order:
   remain (KafkaController.doControlledShutdown);
 - ``asked-again``: others had been elected for all that it led, and more than `ANSWERED_NS` later
   its controller was asked once more to let it go (as brokers count what they serve, by the second):
-  the answer to the first had named what it led no more.
+  the answer to the first had named what it led no more;
+- ``would-not-hear``: it did not let its controller's orders come while it was being relieved
+  (`hearing`).
 
 Lawful, and similar: a broker that is killed or was too slow to stop hands nothing over; so does one
 whose followers lag. A controller that changes, or that a fault disturbs, meanwhile may not have
@@ -52,6 +54,7 @@ from checkers.facts.trials import rows_of
 from checkers.judging.outcome import Outcome
 from checkers.judging.promise import Promise
 from checkers.judging.witness import Finding, Pick
+from checkers.promises.handing_over.hearing import relieving, unheard
 
 if TYPE_CHECKING:
     from checkers.history.frames import History
@@ -115,6 +118,7 @@ def check(history: History) -> Outcome:
     written_by: dict[Trial, list[Row]] = {}
     for row in in_order(history):
         written_by.setdefault((row["arm"], row["trial"]), []).append(row)
+    relieved: list[dict[str, Any]] = []
     may_join = {arm for arm, facts in history.run.arms.items() if facts.get(MAY_JOIN) is True}
     for trial, rows in written_by.items():
         events = rows_of(history, "node_event", trial)
@@ -141,6 +145,11 @@ def check(history: History) -> Outcome:
             for one in _joined(stop, rows) if trial[0] not in may_join else ():
                 what = "back in the in-sync set"
                 outcome.add(_finding("joined-while-stopping", what, trial, stop, one))
+            until_t = relieving(stop.node, stop.began_t, stop.gone, rows)
+            relieved.append(
+                dict(zip(("arm", "trial"), trial, strict=True))
+                | {"stopped": stop.node, "began_t": stop.began_t, "until_t": until_t}
+            )
             relieved_t = _relieved(stop, rows)
             why = _unfit(stop, rows, faults_of(history, trial), down, whole=True)
             if why is not None or relieved_t is None:
@@ -150,6 +159,8 @@ def check(history: History) -> Outcome:
                 outcome.add(_stayed(trial, stop, lingered_ns))
             for row in _asked_again(stop, relieved_t, rows_of(history, "plane_use", trial)):
                 outcome.add(_again(trial, stop, row, relieved_t))
+    for row in unheard(history, relieved):
+        outcome.add(_would_not_hear(row))
     for arm, _ in sorted(set(history.trials) - set(written_by)):
         outcome.unjudged(arm, "without ZooKeeper's own log: who led what when it was stopped")
     return outcome
@@ -328,6 +339,22 @@ def _asked_again(stop: _Stop, relieved_t: int, use: Sequence[Row]) -> Iterator[R
             return
 
 
+def _would_not_hear(row: Row) -> Finding:
+    lost, stopped = row["lost"], row["stopped"]
+    after_ms = (lost["send_t"] - row["began_t"]) / 1e6
+    return Finding(
+        "would-not-hear",
+        f"node {stopped} was stopped in order, and {after_ms:.0f} ms later, while its controller "
+        f"was relieving it, {lost['api']} of node {row['node']} did not reach it",
+        row["arm"],
+        row["trial"],
+        (
+            Pick("node_event", {"node": stopped, "event": "stop"}, row["began_t"], row["began_t"]),
+            Pick("control_response", {"node": row["node"], "to": stopped}, lost["t"], lost["t"]),
+        ),
+    )
+
+
 def _again(trial: Trial, stop: _Stop, row: Row, relieved_t: int) -> Finding:
     later_s = (row["t"] - row["interval_ns"] - relieved_t) / 1e9
     return Finding(
@@ -384,6 +411,7 @@ PROMISE: Final = Promise(
         "joined-while-stopping": "A broker that is being stopped does not come back into sync.",
         "stayed-on": "A stopped broker that leads nothing any more goes soon.",
         "asked-again": "A stopped broker that leads nothing any more is told so at once.",
+        "would-not-hear": "A stopped broker hears its controller's orders until it is relieved.",
     },
     evidence={
         REGISTERED: "all that there were: no stop in between is missed",
@@ -395,6 +423,7 @@ PROMISE: Final = Promise(
         "a stop beside another fault, or beside an election of a controller",
         "how long a stop takes, up to 12 s, but for who asks twice and had led something",
         "of systems whose brokers do not count what they serve: who asks twice",
+        "who hears nothing any more, where all was written before the first order was sent",
         "without ZooKeeper: all of it",
     ),
     timed=frozenset({"left-leading", "left-in-sync", "stayed-on", "asked-again"}),
