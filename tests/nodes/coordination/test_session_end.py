@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -128,13 +129,32 @@ def test_a_first_connection_is_no_new_session(
 
 
 @pytest.mark.parametrize("most", [1, 3, 11])
-def test_so_many_requests_may_be_under_way(most: int) -> None:
+def test_so_many_requests_may_be_under_way(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """``zookeeper.max.in.flight.requests``; the next one waits for an answer."""
+    waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    class Slow(Kazoo):
+        def get_async(self, path: str, watch: Any) -> Any:
+            answer = Answer((b"", Stat(1)))
+            return SimpleNamespace(rawlink=lambda done: waiting.put(lambda: done(answer)))
+
+    monkeypatch.setattr(session_module, "KazooClient", Slow)
     made = Session(
         "zoo:1", session_timeout_ms=1, connection_timeout_ms=1, max_in_flight_requests=most
     )
+    made._on_state(KazooState.CONNECTED)
+    asks = threading.Thread(target=made.pipeline, args=([GetData("/x")] * (most + 1),), daemon=True)
+    asks.start()
+    first = [waiting.get(timeout=60) for _ in range(most)]
+    assert not made._in_flight.acquire(blocking=False)
+    assert waiting.empty()
+    for answer in first:
+        answer()
+    waiting.get(timeout=60)()
+    asks.join(60)
+    assert not asks.is_alive()
     begun = [made._in_flight.acquire(blocking=False) for _ in range(most + 1)]
-    assert begun == [True] * most + [False]
+    assert begun == [True] * most + [False], "each answer makes room for one"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 
 from nodes.config import BrokerConfig
 from nodes.metrics import Metrics
+from nodes.network.connection import Connection
 from nodes.network.handler import RequestHandlerPool
 from nodes.network.idle_time import IdleTime
 from nodes.network.processor import CONNECTION_QUEUE_SIZE, Processor
@@ -409,9 +410,9 @@ def test_connections_are_dealt_out_in_turn(start: Any, wire: Any) -> None:
     assert taken == [2, 2, 2]
 
 
-def test_twenty_connections_wait_for_a_network_thread_and_no_more() -> None:
-    """Kafka's Processor has a queue of 20 new connections; its acceptor blocks on the next."""
-    processor = Processor(
+def idle_processor() -> Processor:
+    """One whose thread does not run."""
+    return Processor(
         0,
         listener="L",
         plane="data",
@@ -421,12 +422,36 @@ def test_twenty_connections_wait_for_a_network_thread_and_no_more() -> None:
         max_request_bytes=100,
         max_idle_ms=-1,
     )
+
+
+def test_twenty_connections_wait_for_a_network_thread_and_no_more() -> None:
+    """Kafka's Processor has a queue of 20 new connections; its acceptor blocks on the next."""
+    processor = idle_processor()
     sockets = [socket.socket() for _ in range(21)]
     taken = [processor.offer(each, "h", block=False) for each in sockets]
     assert taken == [True] * 20 + [False]
     assert CONNECTION_QUEUE_SIZE == 20
     processor._close_all()
     sockets[-1].close()
+
+
+def test_who_has_not_got_its_whole_answer_is_not_listened_to() -> None:
+    """SocketServer.processCompletedSends: unmuted when the answer has left, not when it starts."""
+    processor = idle_processor()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    connection = Connection(ours, "h", 0)
+    connection.muted = True
+    processor._send(connection, bytes(1 << 24), None)
+    assert connection.is_sending
+    assert connection.muted
+    while connection.is_sending:
+        theirs.recv(1 << 20)
+        processor._continue_sending(connection)
+    assert not connection.muted
+    processor._close_all()
+    ours.close()
+    theirs.close()
 
 
 def test_all_of_the_control_planes_threads_ask_for_their_priority(
