@@ -18,20 +18,14 @@ among them, and load with acks=1 that goes to whoever leads.
 
 from __future__ import annotations
 
-from typing import Final
-
-from faults.leadership import Chosen, elect, reorder
-from faults.observing import await_all_in_sync, await_full_isr, log_end
+from faults.leadership import elect
+from faults.led_in_turn import MOVE_MS, TOLD_S, LedInTurn
+from faults.observing import await_all_in_sync
 from faults.params import Params
-from faults.protocol import Capability, Context, FaultFailed
-from faults.staged import Staged
-
-_TOLD_S: Final = 0.3
-"""In which who led hears that it does no more, and its clients hear it from it."""
-_MOVE_MS: Final = 10_000
+from faults.protocol import Capability, Context
 
 
-class CrossedEpochs(Staged):
+class CrossedEpochs(LedInTurn):
     """Parameters: partition ("t-0"); records: how many each of the two must take alone; in_sync_ms:
     for a full in-sync set before; asked_ms: for the others to have what the first has.
 
@@ -49,60 +43,40 @@ class CrossedEpochs(Staged):
         self.asked_ms = params.integer("asked_ms", 2_000, low=1)
 
     def apply(self, ctx: Context) -> None:
-        _, first, second = self.nodes = self._cast(ctx)
-        chosen = self._preferred(ctx, first)
+        _, first, second = self.nodes = self.cast(ctx, self.in_sync_ms)
+        chosen = self.preferred(ctx, first)
         self.pause(ctx, second)
-        elect(ctx, chosen, _MOVE_MS)
+        elect(ctx, chosen, MOVE_MS)
         self._takes(ctx, first)
-        chosen = self._preferred(ctx, second)
-        elect(ctx, chosen, _MOVE_MS)
-        ctx.sleep(_TOLD_S)
+        chosen = self.preferred(ctx, second)
+        elect(ctx, chosen, MOVE_MS)
+        ctx.sleep(TOLD_S)
         self.pause(ctx, first)
-        alone = self._end(ctx, first)
+        alone = self.end(ctx, first)
         self.resume(ctx, second)
         self._takes(ctx, second)
-        chosen = self._preferred(ctx, first)
-        elect(ctx, chosen, _MOVE_MS)
-        ctx.sleep(_TOLD_S)
-        ends = {"first": alone, "second": self._end(ctx, second)}
+        chosen = self.preferred(ctx, first)
+        elect(ctx, chosen, MOVE_MS)
+        ctx.sleep(TOLD_S)
+        ends = {"first": alone, "second": self.end(ctx, second)}
         self.resume(ctx, first)
         self.detail["agreed"] = self.comes(ctx, self.asked_ms, lambda: self._agree(ctx, alone))
-        ends["again"] = self._end(ctx, first)
+        ends["again"] = self.end(ctx, first)
         self.detail["ends"] = ends
         self.took_hold = ends["again"] >= alone and self._live(ctx)
         if not self._live(ctx):
             await_all_in_sync(ctx, timeout_ms=self.in_sync_ms)
 
-    def _cast(self, ctx: Context) -> list[int]:
-        """Who elects, who is elected first and last, and who is in between."""
-        full = await_full_isr(ctx, *self.partition, timeout_ms=self.in_sync_ms, least=3)
-        controller = ctx.view.controller()
-        if controller not in full.replicas:
-            raise FaultFailed(
-                f"partition {full.topic}-{full.partition} of brokers {full.replicas}; allowed: the "
-                f"controller ({controller}) among them"
-            )
-        if full.leader != controller:
-            elect(ctx, self._preferred(ctx, controller), _MOVE_MS)
-            full = await_full_isr(ctx, *self.partition, timeout_ms=self.in_sync_ms)
-        return [controller, *(node for node in full.replicas if node != controller)][:3]
-
     def _takes(self, ctx: Context, node: int) -> None:
-        begun = self._end(ctx, node)
+        begun = self.end(ctx, node)
         self.wait(
             ctx,
             f"broker {node} has taken {self.records} records",
-            lambda: self._end(ctx, node) >= begun + self.records,
+            lambda: self.end(ctx, node) >= begun + self.records,
         )
 
     def _live(self, ctx: Context) -> bool:
         return set(self.nodes) <= set(ctx.view.live_brokers())
 
     def _agree(self, ctx: Context, end: int) -> bool:
-        return all(self._end(ctx, node) >= end for node in self.nodes)
-
-    def _preferred(self, ctx: Context, node: int) -> Chosen:
-        return reorder(ctx, [self.state(ctx)], str(node), ctx.rng, _MOVE_MS)
-
-    def _end(self, ctx: Context, node: int) -> int:
-        return log_end(ctx, node, *self.partition)
+        return all(self.end(ctx, node) >= end for node in self.nodes)

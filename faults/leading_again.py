@@ -16,21 +16,14 @@ elects nobody. Needs a partition of three replicas, load with acks=1 that stays 
 
 from __future__ import annotations
 
-from typing import Final
-
 from faults.base import wait_for
-from faults.leadership import Chosen, elect, reorder
-from faults.observing import await_full_isr, log_end
+from faults.leadership import elect
+from faults.led_in_turn import MOVE_MS, TOLD_S, LedInTurn
 from faults.params import Params
-from faults.protocol import Capability, Context, FaultFailed
-from faults.staged import Staged
-
-_TOLD_S: Final = 0.3
-"""In which who led hears that it does no more, or acknowledges what its followers reported."""
-_MOVE_MS: Final = 10_000
+from faults.protocol import Capability, Context
 
 
-class LeadingAgain(Staged):
+class LeadingAgain(LedInTurn):
     """Parameters: partition ("t-0"); records: how many the one that is stopped first must lack;
     lag_ms: how long to wait for them; in_sync_ms: for a full in-sync set before; asked_ms: for the
     other follower to ask who leads again.
@@ -49,53 +42,33 @@ class LeadingAgain(Staged):
         self.asked_ms = params.integer("asked_ms", 1_000, low=1)
 
     def apply(self, ctx: Context) -> None:
-        leader, behind, ahead = self.nodes = self._cast(ctx)
-        if self.state(ctx).leader != leader:
-            elect(ctx, self._preferred(ctx, leader), _MOVE_MS)
-        chosen = self._preferred(ctx, behind)
+        leader, behind, ahead = self.nodes = self.cast(ctx, self.in_sync_ms)
+        chosen = self.preferred(ctx, behind)
         self.pause(ctx, behind)
         wait_for(
             ctx,
-            lambda: self._end(ctx, ahead) - self._end(ctx, behind) >= self.records,
+            lambda: self.end(ctx, ahead) - self.end(ctx, behind) >= self.records,
             timeout_ms=self.lag_ms,
             what=f"broker {behind} is {self.records} records behind broker {ahead}",
         )
-        elect(ctx, chosen, _MOVE_MS)
-        ctx.sleep(_TOLD_S)
-        led, reported = self._end(ctx, leader), self._end(ctx, ahead)
+        elect(ctx, chosen, MOVE_MS)
+        ctx.sleep(TOLD_S)
+        led, reported = self.end(ctx, leader), self.end(ctx, ahead)
         self.resume(ctx, behind)
-        chosen = self._preferred(ctx, leader)
+        chosen = self.preferred(ctx, leader)
         self.wait(
             ctx,
             f"brokers {leader} and {ahead} have cut their logs",
-            lambda: self._end(ctx, leader) < led and self._end(ctx, ahead) < reported,
+            lambda: self.end(ctx, leader) < led and self.end(ctx, ahead) < reported,
         )
         self.pause(ctx, ahead)
-        elect(ctx, chosen, _MOVE_MS)
-        begun = self._end(ctx, leader)
-        self.comes(ctx, self.asked_ms, lambda: self._end(ctx, behind) > begun)
-        ctx.sleep(_TOLD_S)
-        elect(ctx, self._preferred(ctx, ahead), _MOVE_MS)
+        elect(ctx, chosen, MOVE_MS)
+        begun = self.end(ctx, leader)
+        self.comes(ctx, self.asked_ms, lambda: self.end(ctx, behind) > begun)
+        ctx.sleep(TOLD_S)
+        elect(ctx, self.preferred(ctx, ahead), MOVE_MS)
         ends = {"reported": reported, "begun": begun}
-        ends |= {"leader": self._end(ctx, leader), "lacking": self._end(ctx, ahead)}
+        ends |= {"leader": self.end(ctx, leader), "lacking": self.end(ctx, ahead)}
         self.detail["ends"] = ends
         self.took_hold = begun < reported and ends["lacking"] < ends["leader"]
         self.resume(ctx, ahead)
-
-    def _cast(self, ctx: Context) -> list[int]:
-        """Who leads, who is elected first, and who is elected last."""
-        full = await_full_isr(ctx, *self.partition, timeout_ms=self.in_sync_ms, least=3)
-        leader = ctx.view.controller()
-        if leader not in full.replicas:
-            raise FaultFailed(
-                f"partition {full.topic}-{full.partition} of brokers {full.replicas}; allowed: the "
-                f"controller ({leader}) among them"
-            )
-        followers = [node for node in full.replicas if node != leader]
-        return [leader, *followers[:2]]
-
-    def _preferred(self, ctx: Context, node: int) -> Chosen:
-        return reorder(ctx, [self.state(ctx)], str(node), ctx.rng, _MOVE_MS)
-
-    def _end(self, ctx: Context, node: int) -> int:
-        return log_end(ctx, node, *self.partition)
