@@ -8,9 +8,9 @@ from typing import Final
 
 from harness.sut.protocol import Planes, SystemUnderTest
 
-LAST_FAULT_S: Final = 120.0
+LAST_FAULT_S: Final = 180.0
 """So long after the chaos faults of the plan that are still under way are waited for, and those
-that come after them: of brokers that take 20 s to come up three may have to, one after the
+that come after them: of brokers that take 20 s to come up half a dozen may have to, one after the
 other."""
 
 
