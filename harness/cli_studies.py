@@ -293,8 +293,8 @@ def releases(
             cli_options.budget(budget),
             lambda e: progress(f"{e.play.sut}, {e.play.scenario}", e.verdict),
         )
-    kept = merged(out.with_suffix(".jsonl"), map(study.with_lines, ledger))
-    out.write_text(study.page([*kept, *(e for e in ledger if e.verdict == "skipped")]))
+    kept = merged(out.with_suffix(".jsonl"), map(study.with_lines, ledger), skipped=True)
+    out.write_text(study.page(kept))
     typer.echo(str(out))
     raise typer.Exit(exit_code(ledger, ended=ended))
 

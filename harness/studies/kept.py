@@ -24,12 +24,12 @@ _FOLDERS: Final = re.compile(r"(?<![\w.])/(?:[^\s/:]+/)+")
 _ORIGIN: Final = ("date", "commit", "digest")
 
 
-def merged(path: Path, entries: Iterable[Entry]) -> list[Entry]:
-    """Write what the file holds and those of these entries that were played, in their order: by
-    play, then by date."""
+def merged(path: Path, entries: Iterable[Entry], *, skipped: bool = False) -> list[Entry]:
+    """Write what the file holds and those of these entries that were played (with ``skipped``, that
+    could not be as well), in their order: by play, then by date."""
     every: dict[tuple[Any, ...], Entry] = {}
     for entry in (*read(path), *entries):
-        if entry.verdict != "skipped":
+        if skipped or entry.verdict != "skipped":
             every.setdefault(_identity(entry), entry)
     ordered = sorted(every.values(), key=_order)
     path.parent.mkdir(parents=True, exist_ok=True)

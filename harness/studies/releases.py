@@ -93,7 +93,9 @@ def page(entries: Sequence[Entry]) -> str:
         "Before 2.1 clients are told no leader epochs (KIP-320), and what is judged by those alone "
         "is not judged there; of 0.11 and before nothing is played.",
     ]
-    cannot = sorted({_cannot(entry) for entry in entries if entry.verdict == "skipped"})
+    there = {(entry.play.sut, entry.play.scenario) for entry in played}
+    left = [e for e in entries if e.verdict == "skipped"]
+    cannot = _cannot(e for e in left if (e.play.sut, e.play.scenario) not in there)
     lines += ["", "Not played there:", "", *cannot] if cannot else []
     causes = sorted({line for entry in played for line in _causes(entry)})
     lines += ["", "What was found:", "", *causes] if causes else []
@@ -102,9 +104,16 @@ def page(entries: Sequence[Entry]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cannot(entry: Entry) -> str:
-    reasons = "; ".join(entry.reasons)
-    return f"- {entry.play.sut}, {entry.play.scenario}{f': {reasons}' if reasons else ''}"
+def _cannot(entries: Iterable[Entry]) -> list[str]:
+    """By release and reason: which scenarios."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for entry in entries:
+        scenario, sut = entry.play.scenario, entry.play.sut
+        why = "; ".join(entry.reasons).removeprefix(f"{scenario}: ").removeprefix(f"{sut} ")
+        found.setdefault((sut, why), set()).add(scenario)
+    return [
+        f"- {sut} {why}: {', '.join(sorted(names))}" for (sut, why), names in sorted(found.items())
+    ]
 
 
 def _causes(entry: Entry) -> Iterator[str]:

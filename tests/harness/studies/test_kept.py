@@ -68,4 +68,6 @@ def test_where_rules_say_it_reasons_do_not(path: Path) -> None:
 
 
 def test_what_was_skipped_was_not_played(path: Path) -> None:
-    assert merged(path, [replace(entry(1), verdict="skipped")]) == []
+    left_out = replace(entry(1), verdict="skipped")
+    assert merged(path, [left_out]) == []
+    assert merged(path, [left_out], skipped=True) == [left_out]
