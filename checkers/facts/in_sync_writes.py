@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LEADERS: Final = "leaders_write_isr"
 """In run.json, of an arm: leaders write in-sync sets themselves."""
+MAY_JOIN: Final = "stopping_may_join"
+"""In run.json, of an arm: who is being stopped may come back into sync (before KIP-841)."""
 Ruled = tuple[Any, Any, Any]
 """Leader, leader epoch, controller epoch."""
 

@@ -138,6 +138,11 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "a fault named the controller, and may have kept it from knowing who was gone",
         "the harness, whose fault it was",
     ),
+    "let-in-leaving": Excuse(
+        "before KIP-841 a leader lets in who has left, and still fetches as its process ends; no "
+        "controller of those releases takes it out again",
+        "ZooKeeper's log: the leader's own write, after that registration was gone",
+    ),
     "taken": Excuse(
         "a fault took from the log, or the disk, of that broker, as far as the log went back",
         "the harness, which took it",

@@ -42,6 +42,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.faults import faults_of
+from checkers.facts.in_sync_writes import MAY_JOIN
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
 from checkers.facts.timeline import FOREVER
@@ -102,6 +103,10 @@ class _Cluster:
     """Those that are over: broker, from, to."""
     owed: dict[tuple[Key, int], int] = field(default_factory=dict)
     """Since when (ns) the present controller owes a decision about a partition and who is gone."""
+    let_in: set[tuple[Key, int]] = field(default_factory=set)
+    """Who was taken into an in-sync set, in the same leader epoch, when it was gone already."""
+    leaders_let_in: bool = False
+    """Whether leaders may do that (`MAY_JOIN`)."""
 
     @property
     def can_decide(self) -> bool:
@@ -154,7 +159,8 @@ def check(history: History) -> Outcome:
 
 
 def _judge(history: History, outcome: Outcome, trial: Trial, rows: list[Row]) -> Iterator[Finding]:
-    cluster = _Cluster()
+    facts = history.run.arms.get(trial[0], {})
+    cluster = _Cluster(leaders_let_in=facts.get(MAY_JOIN) is True)
     events: list[tuple[int, int, str, Any]] = []
     for number, row in enumerate(rows):
         events.append((row["t"], number, "row", row))
@@ -215,11 +221,21 @@ def _take(cluster: _Cluster, step: str, what: Any) -> None:
         if what["step"] == "removed":
             cluster.states.pop(key_of(what), None)
         else:
+            _let_in(cluster, what)
             cluster.states[key_of(what)] = what
     elif what["what"] == "topic" and what["step"] == "removed":
         for key in [key for key in cluster.states if key[2] == what["topic"]]:
             del cluster.states[key]
         cluster.dying.discard(what["topic"])
+
+
+def _let_in(cluster: _Cluster, row: Row) -> None:
+    """By whom a state is written that names somebody who is gone."""
+    key, old = key_of(row), cluster.states.get(key_of(row))
+    isr, before = set(row["isr"] or ()), set((old or {}).get("isr") or ())
+    cluster.let_in = {one for one in cluster.let_in if one[0] != key or one[1] in isr}
+    if old is not None and old["leader_epoch"] == row["leader_epoch"]:
+        cluster.let_in |= {(key, node) for node in (isr - before) & set(cluster.gone)}
 
 
 def _settle(outcome: Outcome, trial: Trial, cluster: _Cluster, t: int) -> None:
@@ -284,6 +300,9 @@ def _late(outcome: Outcome, trial: Trial, cluster: _Cluster, t: int) -> Iterator
         outcome.saw(*trial, REPLACED)
         row = cluster.states[key]
         leads = row["leader"] == node
+        if cluster.leaders_let_in and (key, node) in cluster.let_in:
+            outcome.excuse(*trial, "dead-in-sync", "let-in-leaving", of=REPLACED)
+            continue
         yield Finding(
             "dead-leads" if leads else "dead-in-sync",
             f"{key[2]}-{key[3]} {'is led by' if leads else 'has in sync'} node {node} "

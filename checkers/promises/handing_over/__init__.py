@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.details import details
 from checkers.facts.faults import Fault, faults_of
+from checkers.facts.in_sync_writes import MAY_JOIN
 from checkers.facts.leadership import Key, key_of
 from checkers.facts.office import in_order, written
 from checkers.facts.trials import rows_of
@@ -69,8 +70,6 @@ LINGER_NS: Final = 8_000_000_000
 """Much longer than a broker takes to go once it has been relieved (0.2 s here, 2 s of Apache
 Kafka's, twice that on a busy machine), and less than who asks three times waits between."""
 STOPS: Final = "stops in order"
-MAY_JOIN: Final = "stopping_may_join"
-"""In run.json, of an arm: who is being stopped may come back into sync (before KIP-841)."""
 ANSWERED_NS: Final = 1_000_000_000
 """All elections are held before the answer; who is told that partitions remain waits for 5 s."""
 _ASKS: Final = "CONTROLLED_SHUTDOWN"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from checkers.facts.in_sync_writes import MAY_JOIN
 from checkers.judging.verdict import Verdict
 from checkers.promises.departures import ELECTED, MADE, REPLACED, check
 from tests.checkers.conftest import ARM, Story, judged_together
@@ -102,6 +105,19 @@ def dead_elected_by_a_new_one() -> Zoo:
     story = dead_elected()
     story.write(2500, "controller", "removed", node=3)
     story.write(2600, "controller", "created", node=2)
+    return story
+
+
+def let_in(may_join: bool | None = True, since: float = 1100, leader_epoch: int = 1) -> Zoo:
+    """Broker 2 leaves in order, and its leader takes it in once more while its process ends."""
+    story = Zoo()
+    if may_join is not None:
+        facts = story.run["arms"].get(story.arm, {})
+        story.run["arms"][story.arm] = {**facts, MAY_JOIN: may_join}
+    story.state(900, 1, [1, 3])
+    story.gone(1000, 2)
+    story.state(since, 1, [1, 2, 3], leader_epoch=leader_epoch)
+    story.broker(9000, 2)
     return story
 
 
@@ -253,6 +269,25 @@ def just_gone() -> Zoo:
     story = Zoo()
     story.gone(58_000, 1)
     return story
+
+
+LET_IN: dict[str, tuple[dict[str, Any], bool]] = {
+    "by its leader": ({}, True),
+    "where no leader may": ({"may_join": False}, False),
+    "where nobody says who may": ({"may_join": None}, False),
+    "before it was gone": ({"since": 950}, False),
+    "by an election": ({"leader_epoch": 2}, False),
+}
+
+
+@pytest.mark.parametrize("name", LET_IN)
+def test_who_leaves_may_be_let_in_once_more(spark: Any, name: str) -> None:
+    """Before KIP-841, by a leader that it still fetches from."""
+    how, lawful = LET_IN[name]
+    outcome = check(let_in(**how).history(spark))
+    assert outcome.counts == ({} if lawful else {"dead-in-sync": 1})
+    excused = [(one.rule, one.excuse, one.n) for one in outcome.excuses()]
+    assert excused == ([("dead-in-sync", "let-in-leaving", 1)] if lawful else [])
 
 
 def test_what_cannot_be_held_against_anybody_is_counted(spark: Any) -> None:
