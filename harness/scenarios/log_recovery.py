@@ -106,10 +106,11 @@ def _workloads(_stage: Stage) -> Sequence[Role]:
         Role(role="consumer", process="consumer-ahead", params={"topics": topics}),
         Role(
             # Not librdkafka: it takes a namesake's leaders, whose epochs begin anew, for old news.
+            # To the other topic as well: nobody else has the one, and its broker may be long away.
             role="joint-producer",
             process="producer-namesake",
             params={
-                "topics": {NAMESAKE: 1},
+                "topics": {TOPIC: PARTITIONS, NAMESAKE: 1},
                 "acks": -1,
                 "rate_per_s": NAMESAKE_PER_S,
                 "first_value": 5_000_000_000,
