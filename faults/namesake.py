@@ -16,6 +16,8 @@ checkers of a topic's two lives.
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
 from faults.deletion import await_led, remake
 from faults.observing import log_end
@@ -23,13 +25,15 @@ from faults.params import Params
 from faults.protocol import Capability, Context, FaultFailed
 from faults.staged import Staged
 
-_TIMEOUT_MS = 30_000
+_TIMEOUT_MS: Final = 30_000
+_CHECKPOINT: Final = "log-start-offset-checkpoint"
 
 
 class Namesake(Staged):
     """Parameters: partition ("t-0"), its topic's only one; records: how many it has at least before
     they are deleted; few: how many the namesake has at least when the broker dies; apart_ms: how
-    long there is none of that name.
+    long there is none of that name; look_ms: how long to wait for who has begun anew to write down
+    where its logs begin (`log.initial.task.delay.ms`): the next time is a minute later.
 
     Took hold: the broker died while the namesake had fewer records than the former had. Where that
     began is in ``detail`` (``begins``), and what its namesake had (``took``). heal starts the
@@ -50,6 +54,7 @@ class Namesake(Staged):
         self.records = params.integer("records", 20, low=1)
         self.few = params.integer("few", 3, low=1)
         self.apart_ms = params.integer("apart_ms", 500)
+        self.look_ms = params.integer("look_ms", 3_000, low=1)
 
     def apply(self, ctx: Context) -> None:
         topic, partition = self.partition
@@ -66,8 +71,10 @@ class Namesake(Staged):
         begins = self._end(ctx, node)
         ctx.admin.delete_records(node, topic, partition, begins)
         self.stop(ctx, node)
+        written = self._written(ctx, node)
         self.start(ctx, node)
         await_led(ctx, topic, {partition}, timeout_ms=_TIMEOUT_MS)
+        self.comes(ctx, self.look_ms, lambda: self._written(ctx, node) != written)
         remake(ctx, topic, apart_ms=self.apart_ms, timeout_ms=_TIMEOUT_MS)
         self.wait(
             ctx,
@@ -80,6 +87,11 @@ class Namesake(Staged):
         self.start(ctx, node)
         await_led(ctx, topic, {partition}, timeout_ms=_TIMEOUT_MS)
         self.took_hold = took < begins
+
+    def _written(self, ctx: Context, node: int) -> int:
+        """When the broker last wrote down where its logs begin; 0: never."""
+        path = Path(ctx.nodes.log_dir(node)) / _CHECKPOINT
+        return path.stat().st_mtime_ns if path.is_file() else 0
 
     def _end(self, ctx: Context, node: int) -> int:
         """0 where there is no log, as when one topic is gone and the next was only just made."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +44,7 @@ def alone(ctx: Any, logs: Any) -> Any:
 
 
 def play(ctx: Any, entry: Any, **params: Any) -> Any:
-    fault = build(entry("namesake", partition="alone-0", apart_ms=1, **params))
+    fault = build(entry("namesake", partition="alone-0", **{"apart_ms": 1, "look_ms": 1, **params}))
     try:
         fault.inject(ctx)
     finally:
@@ -77,3 +79,29 @@ def test_nobody_else_may_have_it(
     with pytest.raises(FaultFailed, match="of one partition and one replica"):
         play(ctx, entry)
     assert not alone.calls
+
+
+def test_the_topic_goes_once_the_broker_wrote_down_what_it_has(
+    ctx: Any, entry: Any, alone: Any
+) -> None:
+    """Else it writes that down when the namesake is there, and the former's is forgotten."""
+    checkpoint = Path(alone.log_dir(OWNER)) / "log-start-offset-checkpoint"
+    checkpoint.write_text("0")
+    rest, begun, looks = ctx.sleep, alone.start, []
+
+    def sleep(seconds: float) -> None:
+        rest(seconds)
+        if looks and looks[-1] < 5:
+            looks.append(looks[-1] + 1)
+            if looks[-1] == 5:
+                os.utime(checkpoint, ns=(1, 1))
+                alone.calls.append(("written",))
+
+    def start(node: int, **how: Any) -> None:
+        begun(node, **how)
+        looks.append(0)
+
+    ctx.sleep, alone.start = sleep, start
+    play(ctx, entry, look_ms=20_000)
+    said = [call[0] for call in alone.calls]
+    assert said.index("start") < said.index("written") < said.index("delete_topic")
