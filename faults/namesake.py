@@ -36,7 +36,8 @@ class Namesake(Staged):
     where its logs begin (`log.initial.task.delay.ms`): the next time is a minute later.
 
     Took hold: the broker died while the namesake had fewer records than the former had. Where that
-    began is in ``detail`` (``begins``), and what its namesake had (``took``). heal starts the
+    began is in ``detail`` (``begins``), what its namesake had (``took``), and whether the broker
+    had written down where its logs begin before that one was made (``looked``). heal starts the
     broker if need be.
     """
 
@@ -74,7 +75,9 @@ class Namesake(Staged):
         written = self._written(ctx, node)
         self.start(ctx, node)
         await_led(ctx, topic, {partition}, timeout_ms=_TIMEOUT_MS)
-        self.comes(ctx, self.look_ms, lambda: self._written(ctx, node) != written)
+        self.detail["looked"] = self.comes(
+            ctx, self.look_ms, lambda: self._written(ctx, node) != written
+        )
         remake(ctx, topic, apart_ms=self.apart_ms, timeout_ms=_TIMEOUT_MS)
         self.wait(
             ctx,

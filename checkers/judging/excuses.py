@@ -143,6 +143,14 @@ EXCUSES: Final[Mapping[str, Excuse]] = {
         "controller of those releases takes it out again",
         "ZooKeeper's log: the leader's own write, after that registration was gone",
     ),
+    "aside-waiting": Excuse(
+        "until 2.4 who waits at a leader that puts its replica aside waits until its time is up",
+        "the release, as run.json has it",
+    ),
+    "refusal-untold": Excuse(
+        "who asks for positions by OffsetFetch 1 is told of no refusal (KAFKA-19246)",
+        "the release, as run.json has it",
+    ),
     "taken": Excuse(
         "a fault took from the log, or the disk, of that broker, as far as the log went back",
         "the harness, which took it",

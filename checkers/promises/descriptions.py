@@ -141,10 +141,8 @@ def check(history: History) -> Outcome:
     known = []
     for row in (row for row in answered if row["known"]):
         if _may_be_untold(history, row):
-            where = row["arm"], row["trial"], "versions-disagree"
-            outcome.excuse(
-                *where, "KAFKA-19246: who asks by OffsetFetch 1 is told of no refusal", of=TOLD
-            )
+            arm, trial = row["arm"], row["trial"]
+            outcome.excuse(arm, trial, "versions-disagree", "refusal-untold", of=TOLD)
         else:
             known.append(row)
     for arm, trial, says in _of_two_minds(known):

@@ -93,10 +93,14 @@ def check(history: History) -> Outcome:
                 outcome.add(finding)
     for finding in _along_the_log(history, told):
         outcome.add(finding)
-    for rule in (_two_controllers, _office, _out_of_office, _senders):
+    for rule in (_two_controllers, _out_of_office, _senders):
         for finding in rule(history):
             outcome.add(finding)
-    for finding in (*_claims(history, outcome), *_in_office_for_ever(history, outcome, told)):
+    for finding in (
+        *_office(history, outcome),
+        *_claims(history, outcome),
+        *_in_office_for_ever(history, outcome, told),
+    ):
         outcome.add(finding)
     for (arm, _), elected in told.items():
         figures = outcome.arm(arm)
@@ -306,7 +310,7 @@ def _senders(history: History) -> Iterator[Finding]:
         )
 
 
-def _office(history: History) -> Iterator[Finding]:
+def _office(history: History, outcome: Outcome) -> Iterator[Finding]:
     """Whether each controller epoch is the next, and each taking of the office raises it."""
     raised: dict[Trial, Row] = {}
     for row in in_order(history):
@@ -324,8 +328,11 @@ def _office(history: History) -> Iterator[Finding]:
                     (written(before), written(row)),
                 )
     for row, raise_ in taken(history):
-        # Whoever may raise it later may have died before.
-        if raise_ is None and not raises_later(history, row["arm"]):
+        if raise_ is None and raises_later(history, row["arm"]):
+            outcome.unjudged(
+                row["arm"], "an office, taken by who may have died before the epoch rose"
+            )
+        elif raise_ is None:
             yield Finding(
                 "office-without-epoch",
                 f"node {row['node']} took office without raising the controller epoch",

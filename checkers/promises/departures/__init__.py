@@ -230,7 +230,7 @@ def _take(cluster: _Cluster, step: str, what: Any) -> None:
 
 
 def _let_in(cluster: _Cluster, row: Row) -> None:
-    """By whom a state is written that names somebody who is gone."""
+    """Note whom a leader takes in that is gone, for as long as it is in."""
     key, old = key_of(row), cluster.states.get(key_of(row))
     isr, before = set(row["isr"] or ()), set((old or {}).get("isr") or ())
     cluster.let_in = {one for one in cluster.let_in if one[0] != key or one[1] in isr}

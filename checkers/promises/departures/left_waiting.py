@@ -38,7 +38,6 @@ WAIT_NS: Final = 2_000_000_000
 """What takes milliseconds, and on a busy machine a second."""
 LEAVES: Final = "stopped_leave_waiting"
 """In run.json, of an arm: who puts its replica aside leaves those waiting that wait there."""
-_OLD: Final = "old releases leave them waiting"
 _TIMED_OUT: Final = 7
 _SENDERS: Final = "arm string, trial int, process string"
 Row = Mapping[str, Any]
@@ -58,7 +57,7 @@ def left_waiting(history: History, outcome: Outcome) -> Iterator[Finding]:
         if places := list(ceased(history)):
             for finding in _left(history, outcome, senders, kind, places):
                 if kind == "replica_stop" and finding.arm in leave:
-                    outcome.excuse(finding.arm, finding.trial, RULE, _OLD, of=WAITED)
+                    outcome.excuse(finding.arm, finding.trial, RULE, "aside-waiting", of=WAITED)
                 else:
                     yield finding
 

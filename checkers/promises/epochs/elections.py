@@ -24,7 +24,7 @@ Without ZooKeeper nobody tells of the order of replicas.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from checkers.facts.in_sync_writes import leaders_write
@@ -75,17 +75,18 @@ def elections(history: History, outcome: Outcome) -> Iterator[Finding]:
         outcome.saw(*key[:2], ELECTIONS)
         away = left.get((*key[:2], old["leader"]), -1) > old["zxid"]
         away = away and leaders_write(history, key[0])
-        order = [one for one in orders.get(key, ()) if (*key[:2], one) not in gone]
-        found = _judge(old, row, order, away)
+        dead = {node for arm, trial, node in gone if (arm, trial) == key[:2]}
+        found = _judge(old, row, orders.get(key, ()), dead, away=away)
         if found is not None:
             rule, says = found
             says = f"{key[2]}-{key[3]} {says}, by controller epoch {row['controller_epoch']}"
             yield Finding(rule, says, *key[:2], (written(old), written(row)))
 
 
-def _judge(old: Row, new: Row, order: Sequence[int], away: bool) -> tuple[str, str] | None:
-    """``order``: its replicas that are registered; ``away``: whether who led before was away
-    meanwhile."""
+def _judge(
+    old: Row, new: Row, order: Sequence[int], dead: Collection[int], *, away: bool
+) -> tuple[str, str] | None:
+    """``dead``: who is not registered; ``away``: whether who led before was away meanwhile."""
     leader, isr = new["leader"], frozenset(new["isr"])
     if leader == old["leader"]:
         succeeded = new["controller_epoch"] != old["controller_epoch"]
@@ -96,12 +97,12 @@ def _judge(old: Row, new: Row, order: Sequence[int], away: bool) -> tuple[str, s
         return None
     if leader not in order or leader not in isr:
         return None  # without a leader, or judged by other rules
-    passed = [one for one in order[: order.index(leader)] if one in isr]
+    passed = [one for one in order[: order.index(leader)] if one in isr and one not in dead]
     if not passed:
         return None
     return (
         "elected-out-of-order",
-        f"was given leader {leader}; of its replicas {list(order)} live, and {passed[0]} is in the "
+        f"was given leader {leader}; its replicas are {list(order)}, and {passed[0]} lives, in the "
         f"in-sync set {sorted(isr)} of that election",
     )
 

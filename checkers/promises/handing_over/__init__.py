@@ -146,8 +146,10 @@ def check(history: History) -> Outcome:
                 outcome.add(_finding("joined-while-stopping", what, trial, stop, one))
             until_t = relieving(stop.node, stop.began_t, stop.gone, rows)
             relieved.append(
-                dict(zip(("arm", "trial"), trial, strict=True))
-                | {"stopped": stop.node, "began_t": stop.began_t, "until_t": until_t}
+                {
+                    **{"arm": trial[0], "trial": trial[1], "stopped": stop.node},
+                    **{"began_t": stop.began_t, "until_t": until_t},
+                }
             )
             relieved_t = _relieved(stop, rows)
             why = _unfit(stop, rows, faults_of(history, trial), down, whole=True)

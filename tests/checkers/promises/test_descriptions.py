@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checkers.judging.excuses import EXCUSES
 from checkers.promises.descriptions import TOLD, UNTOLD, check
 from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, judging
@@ -353,7 +354,9 @@ def test_who_refuses_an_old_client_tells_it(
         tell(story, node, at, told, truth="the same", known=True)
     outcome = yield story
     assert outcome.counts == ({} if lawful else {"versions-disagree": 1})
-    assert [(one.rule, one.n) for one in outcome.excuses()] == [("versions-disagree", 1)] * lawful
+    excused = [(one.rule, one.excuse, one.n) for one in outcome.excuses()]
+    assert excused == [("versions-disagree", "refusal-untold", 1)] * lawful
+    assert "refusal-untold" in EXCUSES
 
 
 @pytest.mark.parametrize("case", NEWEST_TOLD)

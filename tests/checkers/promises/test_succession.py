@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from checkers.facts.in_sync_writes import LEADERS
-from checkers.facts.office import EPOCH_LATER
+from checkers.facts.office import EPOCH_LATER, elections
 from checkers.judging.verdict import Verdict
 from checkers.judging.witness import attach
 from checkers.promises.succession import LIVED_ON, check
+from tests.checkers.conftest import Story
 from tests.checkers.together import Asks, apart, judging
 
 
@@ -322,6 +323,17 @@ def test_whose_the_epoch_is_that_is_raised_later(story: Any, log: Log) -> Asks:
         log.write(row)
     elect(story, 600, 3, 3)
     assert (yield story).counts == {"two-controllers": 1}
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_who_is_elected_by_a_later_epoch(spark: Any, later: bool) -> None:
+    """Whoever took office last before it; without that, nobody tells of an election."""
+    story = Story()
+    story.run["arms"][story.arm] = {EPOCH_LATER: later}
+    for zxid, row in enumerate((TAKEN, TAKEN | {"node": 1}, raised_to(3))):
+        story.add("zk_write", 100 + zxid, zxid=zxid, topic=None, partition=None, **row)
+    found = elections(story.history(spark)).get((story.arm, 0), [])
+    assert [(one.node, one.controller_epoch, one.zxid) for one in found] == [(1, 3, 2)] * later
 
 
 @pytest.mark.parametrize(("node", "epoch", "n"), [(2, 2, 0), (3, 2, 1), (1, 2, 1), (3, 3, 1)])

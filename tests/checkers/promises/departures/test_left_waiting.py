@@ -142,5 +142,7 @@ def test_who_waits_at_who_has_its_replica_no_more_is_told_so(spark):
     (finding,) = check(wrong["timed out"].history(spark)).findings
     assert "put its replica aside" in finding.says
     excuses = check(lawful["before 2.4"].history(spark)).excuses()
-    assert [(one.rule, one.n) for one in excuses] == [("left-waiting", 1)]
+    assert [(one.rule, one.excuse, one.n) for one in excuses] == [
+        ("left-waiting", "aside-waiting", 1)
+    ]
     assert not check(lawful["told that it has it no more"].history(spark)).excuses()

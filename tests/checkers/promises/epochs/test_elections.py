@@ -59,6 +59,10 @@ CASES = {
         logged(FIRST, (3, 1, (2, 3)), registered=((2, False), (2, True))),
         OUT,
     ),
+    "the last in order, and it is dead": (
+        logged(FIRST, (3, 1, (2, 3)), registered=((3, False),)),
+        OUT,
+    ),
     "somebody else is dead": (logged(FIRST, (3, 1, (2, 3)), registered=((1, False),)), OUT),
     "the next in order is not in sync": (logged(FIRST, (3, 1, (3,))), None),
     "another order": (logged(FIRST, (3, 1, (2, 3)), order=(1, 3, 2)), None),
